@@ -8,16 +8,13 @@
 #include <array>
 #include <cerrno>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "base/alteration.h"
-#include "platform/linux/freeze/step_bursts.h"
+#include "platform/linux/freeze/step_clock.h"
 #include "platform/linux/proc/proc_fs.h"
 #include "platform/linux/proc/process_status.h"
 #include "platform/linux/remote_call/signal_frame.h"
-#include "platform/linux/self/realtime_priority.h"
-#include "platform/linux/self/task_priority.h"
 #include "platform/linux/trace/interrupted_syscall.h"
 #include "target/address_space.h"
 
@@ -28,7 +25,6 @@ namespace {
 // One call of the allocator takes a few hundred instructions; one that consolidates a large heap
 // takes several hundred thousand.
 constexpr uint64_t kMostSteps = 400'000;
-constexpr std::chrono::seconds kMostStepTime{5};
 // A thread that has been outside the allocator's code for this long copies or clears memory for it:
 // nothing of the arena is half done then. Or the return address was a stale one.
 constexpr uint64_t kMostStepsOutside = 4096;
@@ -40,7 +36,6 @@ constexpr uint64_t kLeastStepsOutside = 128;
 // A call that takes longer than this walks long lists (malloc_consolidate()), and may take a
 // million times as many steps. From here on it runs instead.
 constexpr uint64_t kStepsBeforeRun = 4096;
-constexpr std::chrono::milliseconds kLongestRun{50};  // at a time
 // Slices that end outside the allocator's code; the deadline limits the others.
 constexpr int kMostSlicesOutside = 100;
 constexpr std::chrono::microseconds kSlice{20};
@@ -109,60 +104,6 @@ bool is_in_text(const MallocText& text, uint64_t address) {
     return range.contains(Address(address));
   });
 }
-
-class StepClock {
- public:
-  explicit StepClock(int child) : child_(child) {}
-  StepClock(const StepClock&) = delete;
-  StepClock& operator=(const StepClock&) = delete;
-  ~StepClock() { make_ordinary(child_); }
-
-  // Whether steps are taken in bursts only. Never where those are not permitted.
-  bool steps_wait() const { return has_bursts_ && bursts_.steps_wait(); }
-  bool has_run_out() const { return now_ > begin_ + kMostStepTime; }
-  // How long anything other than a step may take.
-  TraceClock::time_point next_look() const { return now_ + kLongestRun; }
-
-  // To be called before the copy runs instead: not with priority, as nothing would end that if
-  // heapsnap were stopped then.
-  void leave_steps() {
-    now_ = TraceClock::now();
-    bursts_.leave(now_);
-    end_burst();
-  }
-  // To be called before each step.
-  void tick() {
-    now_ = TraceClock::now();
-    bool is_burst = bursts_.takes(now_);
-    while (steps_wait() && bursts_.wait().count() > 0) {
-      end_burst();
-      check_end();
-      std::this_thread::sleep_for(bursts_.wait());
-      now_ = TraceClock::now();
-      is_burst = bursts_.takes(now_);
-    }
-    if (!is_burst) {
-      end_burst();
-    } else if (!priority_) {
-      priority_.emplace();
-      has_bursts_ = make_realtime(child_);
-    }
-  }
-
- private:
-  void end_burst() {
-    if (!priority_) return;
-    make_ordinary(child_);
-    priority_.reset();
-  }
-
-  const int child_;
-  const TraceClock::time_point begin_ = TraceClock::now();
-  TraceClock::time_point now_ = begin_;
-  StepBursts bursts_{begin_};
-  bool has_bursts_ = false;  // whether the copy got real-time priority in the last burst
-  std::optional<RealtimePriority> priority_;
-};
 
 // ret, with or without a prefix.
 bool is_return(uint64_t instruction) {
@@ -340,7 +281,7 @@ StepEnd step_out(const MallocText& text, SnapshotChild& child, MemoryReader& mem
     } else {
       clock.tick();
     }
-    why = "was still there after " + std::to_string(kMostStepTime.count()) + " s";
+    why = "was still there after " + std::to_string(StepClock::kMostTime.count()) + " s";
     if (clock.has_run_out() && count > kLeastStepsOutside) {
       return outside > kLeastStepsOutside ? end_of_unfinished(text, *registers, memory)
                                           : StepEnd::kStuck;

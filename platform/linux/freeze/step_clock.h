@@ -1,0 +1,50 @@
+// Gives each step of the copy its time and its priority.
+//
+// In a burst (step_bursts.h) heapsnap and the copy have real-time priority. The copy has it for
+// steps only: one that ran would keep the processor if heapsnap were stopped just then.
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+#include "platform/linux/freeze/step_bursts.h"
+#include "platform/linux/self/realtime_priority.h"
+
+namespace heapsnap {
+
+class StepClock {
+ public:
+  // For all steps together.
+  static constexpr std::chrono::seconds kMostTime{5};
+
+  // On the thread that takes the steps, as are all calls.
+  explicit StepClock(int child) : child_(child) {}
+  StepClock(const StepClock&) = delete;
+  StepClock& operator=(const StepClock&) = delete;
+  // Leaves the copy without real-time priority.
+  ~StepClock();
+
+  // To be called before each step. Sleeps until the next burst if others would have to wait.
+  void tick();
+  // To be called before the copy runs instead.
+  void leave_steps();
+  // Whether steps are taken in bursts only. Never where those are not permitted.
+  bool steps_wait() const { return has_bursts_ && bursts_.steps_wait(); }
+  bool has_run_out() const { return now_ > begin_ + kMostTime; }
+  // How long anything other than a step may take.
+  TraceClock::time_point next_look() const { return now_ + kLongestRun; }
+
+ private:
+  static constexpr std::chrono::milliseconds kLongestRun{50};
+
+  void end_burst();
+
+  const int child_;
+  const TraceClock::time_point begin_ = TraceClock::now();
+  TraceClock::time_point now_ = begin_;
+  StepBursts bursts_{begin_};
+  bool has_bursts_ = false;  // whether the copy got real-time priority in the last burst
+  std::optional<RealtimePriority> priority_;  // in a burst
+};
+
+}  // namespace heapsnap
