@@ -38,7 +38,8 @@ constexpr std::chrono::milliseconds kBetweenRunOuts{2};
 // more, those count that it had while it ran.
 constexpr size_t kMostListedAnew = 400;
 
-// Of a stopped target: what `stop` is chosen for takes less.
+// For so long a stopped target is read with real-time priority. Reading takes less where heapsnap
+// itself has preferred that to a copy.
 constexpr std::chrono::milliseconds kReadWithPriority{20};
 
 uint64_t count_ns(std::chrono::nanoseconds duration) {

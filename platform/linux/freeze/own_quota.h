@@ -23,8 +23,9 @@ class OwnQuota {
   void begin_pause() noexcept;
   void end_pause() noexcept;
   // To `record`, if heapsnap could not run for some time in its pauses and those before, which took
-  // `earlier_ns`. heapsnap stops and resumes at real-time priority, if it gets that, but does not
-  // read so.
+  // `earlier_ns`. A quota does not bind a thread with real-time priority. If heapsnap gets that, it
+  // has it in all of the pause of a copy, so only a `stop`, in which it reads on without, can have
+  // taken longer.
   void add_note(uint64_t earlier_ns, FreezeRecord& record) const;
 
  private:

@@ -20,11 +20,12 @@ class BriefPriority {
   BriefPriority() noexcept;
   BriefPriority(const BriefPriority&) = delete;
   BriefPriority& operator=(const BriefPriority&) = delete;
-  // On the thread that has called the others.
   ~BriefPriority();
 
-  // From now on, until the end of the scope. Where the kernel refuses real-time priority, or no
-  // thread could be started, nothing changes. Threads that the caller starts do not inherit it.
+  // The calling thread, which has created this, gets the priority, until the end of the scope.
+  // It does not where may_be_realtime() says no, the kernel refuses, or no thread could be started.
+  // Threads that it starts do not inherit the priority (SCHED_RESET_ON_FORK, which stays set
+  // without CAP_SYS_NICE).
   void begin() noexcept;
   // For so long at most. Before this, the caller only waits.
   void end_after(std::chrono::nanoseconds most);

@@ -28,7 +28,8 @@ bool set_policy(int tid, int policy, int priority) noexcept;
 // Makes a task of ours SCHED_FIFO, so that it does not wait for a processor. If that is not
 // permitted, or not may_be_realtime() (realtime_limit.h), nothing changes, and this is false.
 bool make_realtime(int tid) noexcept;
-// Makes it SCHED_OTHER, so that it keeps a processor from nobody.
+// Makes it SCHED_OTHER, so that it keeps a processor from nobody. Also a copy whose target is
+// SCHED_BATCH or SCHED_IDLE: we wait for it, and it ends soon.
 void make_ordinary(int tid) noexcept;
 
 }  // namespace heapsnap

@@ -100,8 +100,8 @@ void PriorityInheritance::end() {
 }
 
 void PriorityInheritance::Shared::serve() {
-  const bool can_wait =
-      set_policy(0, SCHED_FIFO, inherited_priority()) && set_policy(0, SCHED_OTHER, 0);
+  const bool can_wait = set_policy(0, SCHED_FIFO, inherited_priority());
+  make_ordinary(0);
   waiter = can_wait ? static_cast<int>(::syscall(SYS_gettid)) : kCannotWait;
   waiter.notify_all();
   if (!can_wait) return;

@@ -35,8 +35,8 @@ class PriorityInheritance {
   ~PriorityInheritance();
 
   // `tid` soon runs at the priority, and no other thread does. None does if the process of `tid`
-  // has_realtime_limit(), which is looked up once for calls with the same tid in a row: it is called
-  // again and again while the thread does not stop.
+  // has_realtime_limit(), which is looked up once for calls with the same tid in a row: who waits
+  // for a thread calls this again and again.
   void raise(int tid);
   // Ends the inheritance. When this returns, the thread that inherited runs as before.
   void end();
@@ -48,8 +48,8 @@ class PriorityInheritance {
   bool last_is_limited_ = false;
 };
 
-// Ends an inheritance with the scope. The tracing thread needs its own priority until then: an owner
-// that does not stop would keep one without it from the processor.
+// Ends an inheritance with the scope. Until then the tracing thread needs a priority of its own:
+// an owner that does not stop would keep one without it from the processor.
 class InheritanceScope {
  public:
   explicit InheritanceScope(PriorityInheritance& inheritance) : inheritance_(inheritance) {}
