@@ -400,6 +400,16 @@ class Case:
         assert screen.resident("heapsnap's tracker") > 0.5, screen.text
         assert screen.commands == ["heapsnap stacks t.hsnap"], screen.commands
         assert "build_graph" in self.follow(screen)
+        # gcore says of what thread heaps have reserved that it can be read: nobody uses it.
+        with self.start("fragmented", env=self.environment | {"MALLOC_ARENA_MAX": "2"}) as program:
+            reserved = [line for line in pathlib.Path(f"/proc/{program.pid}/maps").read_text().splitlines()
+                        if "---p 00000000 00:00" in line]
+            sizes = [int(end, 16) - int(begin, 16) for begin, end in (line.split()[0].split("-") for line in reserved)]
+            assert max(sizes) > 10 * MIB, reserved
+            self.run(f"gcore -o arenas {program.pid}")
+            program.end()
+        screen = Screen(self.heapsnap_text("core", f"arenas.{program.pid}", "-o", "n.hsnap"))
+        assert screen.resident("other anonymous memory") < 5, screen.text
 
     def allocators(self):
         """Allocators other than glibc's say themselves what they hold."""

@@ -13,6 +13,7 @@
 #include "base/lost_pages.h"
 #include "heap/discovery/malloc_discovery.h"
 #include "heap/walk/heap_walker.h"
+#include "heap/walk/reserved_ends.h"
 #include "platform/linux/freeze/freeze_notes.h"
 #include "platform/linux/freeze/frozen_process.h"
 #include "platform/linux/freeze/running_process.h"
@@ -426,6 +427,8 @@ CaptureResult capture_core(Target& core, const std::string& source,
   metadata.freeze.why = "read from " + source;
   metadata.freeze.threads = core.threads().size();
   describe_target(core, options, metadata);
+  mark_reserved_ends(metadata.mappings, metadata.heap.segments,
+                     word_size(metadata.process.machine));
   result.file_size = writer.finish(metadata);
   result.capture_ns = nanoseconds_since(start);
   return result;
