@@ -13,7 +13,8 @@ namespace heapsnap {
 namespace {
 
 // What there is: the sentence before the one on the commands.
-std::string subject_text(const NextStep& next) {
+std::string subject_text(const ReportInput& input) {
+  const NextStep& next = input.next;
   const std::string size = size_text(next.bytes);
   switch (next.subject) {
     case NextSubject::kDamage:
@@ -33,7 +34,8 @@ std::string subject_text(const NextStep& next) {
                  : fmt::format("{}'s heap takes {}.", next.name, size);
     case NextSubject::kFree: return fmt::format("{} is free in malloc's heaps.", size);
     case NextSubject::kInUse:
-      return fmt::format("The program's blocks in use take {} of resident memory.", size);
+      return fmt::format("The program's blocks in use take {}{}.", size,
+                         input.account.basis == RssBasis::kResident ? " of resident memory" : "");
   }
   return {};
 }
@@ -204,7 +206,7 @@ NextStepText next_step_text(const ReportInput& input) {
   if (const std::string own = runtime_text(next, pid); !own.empty()) {
     text.why = own + ". " + text.why;
   }
-  text.why = subject_text(next) + " " + text.why;
+  text.why = subject_text(input) + " " + text.why;
   if (next.action == NextAction::kStacks && input.stacks != nullptr) {
     if (std::string old = old_share_text(input.metadata, input.stacks->census); !old.empty()) {
       text.more.push_back({std::move(old), {}});
@@ -224,7 +226,7 @@ NextStepText next_step_text(const ReportInput& input) {
     // What the runtime knows by name comes before call stacks of its C functions.
     if (next.runtime == NextRuntime::kPostgres && next.action != NextAction::kTrim) {
       text.more.insert(text.more.begin(), NextStepPart{action_text(input).why, text.commands});
-      text.why = subject_text(next) + " " + objects.text;
+      text.why = subject_text(input) + " " + objects.text;
       text.commands = std::move(objects.commands);
     } else {
       text.more.push_back(std::move(objects));

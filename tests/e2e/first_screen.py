@@ -391,6 +391,8 @@ class Case:
             assert screen.commands == ["heapsnap report c.hsnap"], screen.commands
             whole = Screen(self.follow(screen))
             assert whole.commands == [f"heapsnap run -- {self.target} ARGUMENTS"], whole.commands
+            for each in (screen, whole):
+                assert re.match(r"The program's blocks in use take [\d.]+ MiB\. ", each.why), each.why
             assert "ready" in self.run(whole.commands[0].replace("ARGUMENTS", "idle"))
             self.run(f"heapsnap inject {program.pid}")
             program.work()
