@@ -188,7 +188,10 @@ def check_child(heapsnap, program, how):
 
 
 def check_again(heapsnap, program, options, how):
-    output_of(heapsnap, "eject", program.pid)
+    # What it says next is to record what it did.
+    ejected = output_of(heapsnap, "eject", program.pid)
+    assert ejected.endswith(f"    heapsnap inject --interpreter-frames --sample 512KiB {program.pid}\n"), ejected
+    assert ejected.count("heapsnap inject ") == 1, ejected
     program.call("several")
     program.blocks = {}
     # One that is killed in the middle leaves a process that runs, and can be injected.

@@ -79,7 +79,9 @@ def check_ruby(heapsnap, ruby, root, options):
         check(heapsnap, child, program.blocks, f"{how}, child")
         program.blocks = parents
         program.call("wait")
-        output_of(heapsnap, "eject", program.pid)
+        ejected = output_of(heapsnap, "eject", program.pid)
+        assert ejected.endswith(f"    heapsnap inject --interpreter-frames --sample 512KiB {program.pid}\n"), ejected
+        assert ejected.count("heapsnap inject ") == 1, ejected
         program.call("several")
         program.blocks = {}
         output_of(heapsnap, "inject", "--interpreter-frames", *options, program.pid)

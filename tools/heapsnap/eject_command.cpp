@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "report/tracked_start.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/injection_text.h"
 #include "tools/heapsnap/option_parser.h"
@@ -40,9 +41,13 @@ int run_eject(const std::vector<std::string>& arguments) {
     print_what_next(
         {{"To see the heap, without a change to it:", fmt::format("heapsnap attach {}", pid)}});
   } else {
+    const bool had_functions = change.directory && change.directory->takes_interpreter_frames != 0;
     std::vector<WhatNext> steps = {
-        {"To record call stacks again:", fmt::format("heapsnap inject {}", pid)}};
-    add_step_with_functions(steps, pid);
+        {had_functions ? "To record call stacks again, of samples:"
+                       : "To record call stacks again:",
+         fmt::format("heapsnap inject {}{}{}", had_functions ? kWithFunctions : "",
+                     had_functions ? " " : "", pid)}};
+    if (!had_functions) add_step_with_functions(steps, pid);
     print_what_next(steps);
   }
   return kExitDone;
