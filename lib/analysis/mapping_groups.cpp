@@ -193,6 +193,7 @@ RestGroups group_rests(const SnapshotMetadata& metadata, const HeapSummary& summ
   constexpr size_t kMostFiles = 3;
   return {group_other_memory(metadata, summary, account, kMostMappings),
           group_by_file(metadata, account, RssRow::kFiles, kMostFiles),
+          group_by_file(metadata, account, RssRow::kFileData, kMostFiles),
           group_by_file(metadata, account, RssRow::kShared, kMostFiles)};
 }
 
@@ -236,8 +237,13 @@ std::vector<MappingGroup> group_by_file(const SnapshotMetadata& metadata, const 
   std::map<std::string_view, Amount> by_name;
   for (size_t i = 0; i < metadata.mappings.size(); ++i) {
     const RssAccount::Rest& rest = account.rests[i];
-    if (rest.row != row || rest.amount == Amount{}) continue;
-    add(by_name[metadata.mappings[i].path], rest.amount);
+    // A mapping of no file whose row that is: the executable's .bss.
+    const std::string& path =
+        rest.row == RssRow::kFileData ? metadata.process.exe : metadata.mappings[i].path;
+    if (rest.row == row && rest.amount != Amount{}) add(by_name[path], rest.amount);
+    if (row == RssRow::kFileData && rest.private_pages != Amount{}) {
+      add(by_name[path], rest.private_pages);
+    }
   }
   std::vector<MappingGroup> groups;
   for (const auto& [name, amount] : by_name) {

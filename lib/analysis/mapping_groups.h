@@ -48,9 +48,10 @@ struct MappingGroup {
 struct RestGroups {
   std::vector<MappingGroup> other_memory;  // of RssRow::kOtherAnonymous
   std::vector<MappingGroup> files;         // of kFiles
+  std::vector<MappingGroup> file_data;     // of kFileData
   std::vector<MappingGroup> shared;        // of kShared
 };
-// All three of them, as many groups of each as a screen has room for.
+// All four of them, as many groups of each as a screen has room for.
 RestGroups group_rests(const SnapshotMetadata& metadata, const HeapSummary& summary,
                        const RssAccount& account);
 
@@ -60,7 +61,7 @@ RestGroups group_rests(const SnapshotMetadata& metadata, const HeapSummary& summ
 std::vector<MappingGroup> group_other_memory(const SnapshotMetadata& metadata,
                                              const HeapSummary& summary, const RssAccount& account,
                                              size_t most);
-// Of RssRow::kFiles or kShared, by file.
+// Of RssRow::kFiles, kFileData or kShared, by file.
 std::vector<MappingGroup> group_by_file(const SnapshotMetadata& metadata, const RssAccount& account,
                                         RssRow row, size_t most);
 

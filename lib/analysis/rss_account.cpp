@@ -231,7 +231,10 @@ void account_resident(RssAccount& account, const Mapping& mapping, const Mapping
   take_runtimes(runtimes, split, &RssAccount::Amount::resident, account,
                 [&](const auto& amount) { return all_resident ? amount.bytes : amount.resident; });
   const bool is_file = rest.row == RssRow::kFiles;
-  if (is_file) account[RssRow::kFileData].resident += split.take(usage.anonymous);
+  if (is_file) {
+    rest.private_pages.resident = split.take(usage.anonymous);
+    account[RssRow::kFileData].resident += rest.private_pages.resident;
+  }
   add_rest(account, rest, split.take_all());
   account.total.resident += whole;
   account.hugetlb += usage.hugetlb;
@@ -244,7 +247,7 @@ void account_resident(RssAccount& account, const Mapping& mapping, const Mapping
   // Only the private copies of a file's pages ever go to swap.
   const uint64_t swapped = swap.take_all();
   account[is_file ? RssRow::kFileData : rest.row].swapped += swapped;
-  if (!is_file) rest.amount.swapped = swapped;
+  (is_file ? rest.private_pages : rest.amount).swapped = swapped;
   account.total.swapped += usage.swap;
 }
 

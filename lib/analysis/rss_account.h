@@ -76,6 +76,7 @@ struct RssAccount {
   struct Rest {
     RssRow row = RssRow::kOtherAnonymous;
     Amount amount;
+    Amount private_pages;        // of a file: these copies
     uint64_t runtime_bytes = 0;  // of the mapping, in a runtime's areas: not in `amount`
   };
   std::vector<Rest> rests;

@@ -214,6 +214,7 @@ void write_rss(JsonWriter& json, const ReportInput& input) {
   });
   write_groups(json, "other_anonymous", input.rest_groups.other_memory);
   write_groups(json, "largest_files", input.rest_groups.files);
+  write_groups(json, "largest_file_data", input.rest_groups.file_data);
   write_groups(json, "largest_shared", input.rest_groups.shared);
   json.end_object();
 }

@@ -14,7 +14,7 @@ const char* rss_row_text(RssRow row) {
     case RssRow::kUnwalked: return "heap that could not be walked";
     case RssRow::kStacks: return "thread stacks";
     case RssRow::kFiles: return "libraries and other mapped files";
-    case RssRow::kFileData: return "private pages of mapped files";
+    case RssRow::kFileData: return "private pages of files (.data, .bss)";
     case RssRow::kShared: return "shared memory";
     case RssRow::kTracker: return "heapsnap's tracker";
     case RssRow::kPythonObjects: return "Python objects and their buffers";

@@ -33,6 +33,7 @@ bool is_much(const RssAccount& account, RssRow row) {
 const std::vector<MappingGroup>* groups_of(const RestGroups& groups, RssRow row) {
   switch (row) {
     case RssRow::kFiles: return &groups.files;
+    case RssRow::kFileData: return &groups.file_data;
     case RssRow::kShared: return &groups.shared;
     case RssRow::kOtherAnonymous: return &groups.other_memory;
     default: return nullptr;

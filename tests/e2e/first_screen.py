@@ -144,7 +144,7 @@ class Case:
         print(screen.text)
         self.report = json.loads(self.heapsnap_text("report", "-j", "a.hsnap"))
         rss = self.report["rss"]
-        for row, groups in (("other_anonymous", "other_anonymous"), ("files", "largest_files"),
+        for row, groups in (("other_anonymous", "other_anonymous"), ("files", "largest_files"), ("file_data", "largest_file_data"),
                             ("shared", "largest_shared")):
             assert sum(one["resident"] for one in rss[groups]) == rss["rows"][row]["resident"], (row, rss)
         assert sum(row["resident"] for row in rss["rows"].values()) == rss["resident"], rss

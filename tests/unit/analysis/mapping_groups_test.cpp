@@ -232,3 +232,21 @@ TEST_CASE("files are listed by what is resident of them") {
   CHECK(files[2].kind == MappingKind::kOthers);
   CHECK(files[2].count == 2);
 }
+
+TEST_CASE("private pages are of the file, and the executable's .bss with its data") {
+  HandmadeSnapshot snapshot;
+  const std::string exe = snapshot.metadata.process.exe;
+  snapshot.add_mapping(0x400000, 0x500000, exe,
+                       {.rss = 0x9000, .anonymous = 0x4000, .swap = 0x1000});
+  snapshot.add_mapping(0x500000, 0x700000, "", {.rss = kMiB});
+  snapshot.add_mapping(0x800000, 0x900000, "/lib/a.so", {.rss = 0x8000, .anonymous = 0x5000});
+  snapshot.add_mapping(0xa00000, 0xb00000, "/lib/b.so", {.rss = 0x8000});
+  const HeapSummary summary = summarize(snapshot.streams());
+  const RssAccount account = account_rss(snapshot.metadata, summary);
+  const auto files = group_by_file(snapshot.metadata, account, RssRow::kFileData, 2);
+  REQUIRE(files.size() == 2);
+  CHECK(files[0].name == exe);
+  CHECK(files[0].amount == RssAccount::Amount{kMiB + 0x4000, 0x1000});
+  CHECK(files[1].name == "/lib/a.so");
+  CHECK(files[1].amount == RssAccount::Amount{0x5000, 0});
+}

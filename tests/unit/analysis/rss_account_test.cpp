@@ -265,6 +265,7 @@ TEST_CASE("for any heap the rows add up to the mappings, exactly") {
     };
     REQUIRE(amount_of(groups.other_memory) == account[RssRow::kOtherAnonymous]);
     REQUIRE(amount_of(groups.files) == account[RssRow::kFiles]);
+    REQUIRE(amount_of(groups.file_data) == account[RssRow::kFileData]);
     REQUIRE(amount_of(groups.shared) == account[RssRow::kShared]);
     REQUIRE(account.total == RssAccount::Amount{rss + hugetlb, swap});
     REQUIRE(summary.trim.resident() + summary.kept.total() ==

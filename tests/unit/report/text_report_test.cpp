@@ -62,7 +62,7 @@ Resident memory: 24.1 MiB
   heap that could not be walked           4.0 MiB   16.6 %      0 B
   thread stacks                         128.0 KiB    0.5 %      0 B
   libraries and other mapped files      960.0 KiB    3.9 %      0 B
-  private pages of mapped files          64.0 KiB    0.3 %      0 B
+  private pages of files (.data, .bss)   64.0 KiB    0.3 %      0 B
   total                                  24.1 MiB  100.0 %  2.0 MiB
   The kernel's counter for the whole process was 30.0 MiB at the freeze.
 

@@ -62,6 +62,7 @@ function groupList(groups: Group[]): HTMLElement | null {
 
 function rowDetails(report: Report, name: string): HTMLElement | null {
   if (name === "files") return groupList(report.rss.largest_files);
+  if (name === "file_data") return groupList(report.rss.largest_file_data);
   if (name === "shared") return groupList(report.rss.largest_shared);
   if (name === "other_anonymous") return groupList(report.rss.other_anonymous);
   return null;

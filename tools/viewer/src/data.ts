@@ -31,7 +31,7 @@ export interface Report {
   foreign_allocator: string; foreign_answers_malloc: boolean;
   rss: {
     basis: string; resident: number; swapped: number; process_rss: number; disagreement: number;
-    rows: Record<string, Amount>; other_anonymous: Group[]; largest_files: Group[]; largest_shared: Group[];
+    rows: Record<string, Amount>; other_anonymous: Group[]; largest_files: Group[]; largest_file_data: Group[]; largest_shared: Group[];
   };
   advice: Advice[]; states: Record<string, Figures>;
   size_classes: SizeClass[]; common_sizes: SizeClass[]; largest_sizes: SizeClass[];

@@ -21,7 +21,7 @@ export const rowTexts: Record<string, RowText> = {
   stacks: { title: "thread stacks", group: "other", what: "Local variables and return addresses of the threads." },
   files: { title: "libraries and other mapped files", group: "other",
            what: "Code and constants read from files. Other processes share most of these pages." },
-  file_data: { title: "private pages of mapped files", group: "other", what: "Variables of libraries and of the program: pages of files that were written to." },
+  file_data: { title: "private pages of files (.data, .bss)", group: "other", what: "Variables of libraries and of the program: pages of mapped files that the process has written to, and the program's .bss." },
   shared: { title: "shared memory", group: "other", what: "Memory that several processes may share." },
   tracker: { title: "heapsnap's tracker", group: "other", what: "Tables of the allocation tracker, which heapsnap itself has put there." },
   python_objects: { title: "Python objects and their buffers", group: "other",
