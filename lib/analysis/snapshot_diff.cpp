@@ -209,16 +209,21 @@ void SnapshotDiffBuilder::add_owners(Section& section, const DiffInput& input) {
   const auto name_of = [&](uint32_t index) {
     const OwnerNode& node = tree.nodes[index];
     if (node.kind == OwnerNode::Kind::kPlace) return roots.of(tree.places[node.place]);
-    if (node.kind == OwnerNode::Kind::kSeveral) return std::string(kSeveralRoots);
+    if (node.kind == OwnerNode::Kind::kAll) return std::string(kSeveralRoots);
+    if (node.kind == OwnerNode::Kind::kSeveral) {
+      return roots.of(tree.places[tree.groups[node.place].front()]) + " and others";
+    }
     return blocks_name(node, references.types);
   };
+  // Above all groups, as what each is led by may be another root in the next snapshot.
+  places[0].key = KeyedSums::key_of(kSeveralRoots);
   for (uint32_t i = 1; i < tree.nodes.size(); ++i) {
     const OwnerNode& node = tree.nodes[i];
-    const bool is_at_top = node.parent == 0;
+    const bool is_at_top = node.kind == OwnerNode::Kind::kPlace;
     if (node.retained.count == 0) continue;
+    if (node.parent == 0 && !is_at_top) sums.add(places[0].key, node.retained, 0);
     if (!is_at_top && places[node.parent].key == 0) continue;  // too deep
-    const uint8_t depth =
-        is_at_top ? uint8_t{0} : static_cast<uint8_t>(places[node.parent].depth + 1);
+    const auto depth = static_cast<uint8_t>(is_at_top ? 0 : places[node.parent].depth + 1);
     if (depth > kDeepestBlocks) continue;
     const uint64_t above = is_at_top ? 0 : places[node.parent].key;
     const uint64_t key = KeyedSums::key_of(name_of(i), above);

@@ -71,11 +71,15 @@ std::string OwnerLabels::of_several(uint32_t number, size_t width) const {
     if (display_width(label) <= width) return label;
   }
   constexpr size_t kLeastName = 12;
-  const std::string others = others_of_several(group, 1);
-  if (display_width(others) + kLeastName > width) return cut_name(kSeveralRoots, width);
   const std::string first =
       short_root_label(metadata_, places_[group.front()], threads_of(group.front()));
-  return cut_name(first, width - display_width(others)) + others;
+  for (const std::string& others :
+       {others_of_several(group, 1),
+        fmt::format(" and {} more, together", count_text(group.size() - 1))}) {
+    if (display_width(others) + kLeastName > width) continue;
+    return cut_name(first, width - display_width(others)) + others;
+  }
+  return cut_name(kSeveralRoots, width);
 }
 
 void OwnerLabels::write_json_place(JsonWriter& json, uint32_t place) const {

@@ -145,6 +145,36 @@ TEST_CASE("what no owner holds is not in the total of the owners") {
   CHECK(diff.section(DiffBy::kOwner)->total.growth == 0);
 }
 
+TEST_CASE("what several roots lead to is below the one that leads to most of it") {
+  std::vector<std::unique_ptr<HandmadeHeap>> heaps;
+  for (const int i : {1, 2}) {
+    heaps.push_back(heap_with({{"g_users", "User", 50}, {"g_names", "Name", 0}}, i));
+    HandmadeHeap& heap = *heaps.back();
+    const TypeNumber type = heap.add_type("Shared");
+    for (int block = 0; block < 10 * i; ++block) {
+      const BlockNumber shared = heap.add(104, type);
+      heap.hold(0, shared);
+      heap.hold(1, shared);
+    }
+    // Of another group, which stays as it is.
+    const BlockNumber other = heap.add(56);
+    for (const char* const name : {"g_left", "g_right"}) {
+      heap.hold(heap.add_place(RootKind::kVariable, name), other);
+    }
+  }
+  const SnapshotDiff diff = diff_of(heaps);
+  CHECK(names_of(diff, DiffBy::kOwner) == Names{"several roots together"});
+  const DiffSection& section = *diff.section(DiffBy::kOwner);
+  const DiffRow& several = row_of(diff, DiffBy::kOwner, "several roots together");
+  CHECK(several.growth == 1040);
+  REQUIRE(several.held.size() == 1);
+  const DiffRow& group = section.rows[several.held.front()];
+  CHECK(group.name == "g_users and others");
+  CHECK(group.growth == 1040);
+  REQUIRE(group.held.size() == 1);
+  CHECK(section.rows[group.held.front()].name == "Shared");
+}
+
 TEST_CASE("what only grows comes first, by its slope, and what grew more after it") {
   std::vector<std::unique_ptr<HandmadeHeap>> heaps;
   constexpr int kJumps[] = {5, 60, 20, 100};

@@ -280,6 +280,11 @@ TEST_CASE("however little room there is, it is said that more than one root hold
   CHECK(display_width(cut) <= 50);
   CHECK(cut.starts_with("gateway::"));
   CHECK(cut.ends_with("and 1 more variable, together"));
+  const std::string short_cut = labels.of_several(0, 40);
+  CAPTURE(short_cut);
+  CHECK(display_width(short_cut) <= 40);
+  CHECK(short_cut.starts_with("gateway::"));
+  CHECK(short_cut.ends_with("… and 1 more, together"));
   CHECK(labels.of_several(0, 30) == kSeveralRoots);
 }
 
