@@ -38,7 +38,10 @@ constexpr const char* kAttachDescription =
     "job to Ruby, a thread of Ruby's forks, and the child writes. Hooks that the program has on\n"
     "fork run, and SIGVTALRM and SIGCHLD wake threads that wait. A handler of the program's for\n"
     "SIGCHLD runs, too: one that waits for a child without WNOHANG may block the program, or end\n"
-    "it by Errno::ECHILD. When heapsnap is killed, the child ends within half a minute.";
+    "it by Errno::ECHILD. The thread of Ruby's, which is named eval:1, may be there for some\n"
+    "seconds more: Ruby keeps ended threads for the next ones that the program makes. When "
+    "heapsnap\n"
+    "is killed, the child ends within half a minute.";
 
 // A day, in ms: more could overflow what is computed with it.
 constexpr uint64_t kLongestDeadline = 86'400'000;
