@@ -282,19 +282,19 @@ def check_graph(heapsnap, snapshot):
     objects = json.loads(run(heapsnap, "objects", snapshot, "-j"))["contexts"]
     of_name, blocks = collections.Counter(), collections.Counter()
     for row in objects:
-        blocks[f"{row['name']} (memory context)"] += row["malloc_blocks"]
-        of_name[f"{row['name']} (memory context)"] += row["in_heaps"]["bytes"] + row["in_mappings"]["bytes"]
+        blocks[f"{row['name']} (context block)"] += row["malloc_blocks"]
+        of_name[f"{row['name']} (context block)"] += row["in_heaps"]["bytes"] + row["in_mappings"]["bytes"]
     types = json.loads(run(heapsnap, "types", snapshot, "-j"))["types"]
     typed = {row["type"]: row["bytes"] for row in types}
     assert all(typed.get(name, 0) == size for name, size in of_name.items()), (of_name, typed)
     counted = {row["type"]: row["count"] for row in types}
     assert all(counted.get(name, 0) == count for name, count in blocks.items()), (blocks, counted)
     # These have nothing below them, and hold nothing of what comes after them in their parent's list.
-    row, = (row for row in types if row["type"] == "index info (memory context)")
+    row, = (row for row in types if row["type"] == "index info (context block)")
     assert row["bytes"] <= row["retained_bytes"] <= row["bytes"] + 2000, row
     check_held(heapsnap, snapshot, "CacheMemoryContext", "Timezones")
     leaks = run(heapsnap, "leaks", snapshot, "-j", "--all", codes=(0, 1))
-    assert "memory context" not in leaks, leaks
+    assert "memory context" not in leaks and "(context block)" not in leaks, leaks
 
 
 def check_held(heapsnap, snapshot, *names):

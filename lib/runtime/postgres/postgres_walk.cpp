@@ -71,7 +71,7 @@ uint32_t PostgresWalk::class_of(const PostgresBlock& block) {
   const auto [found, is_new] = classes_.try_emplace({name, is_first, is_set}, 0);
   if (is_new) {
     ObjectClass one;
-    one.name = name.empty() ? "block of a memory context" : name + " (memory context)";
+    one.name = name.empty() ? "block of a memory context" : name + " (context block)";
     one.part = kContextPart;
     one.is_held_by_links = true;
     if (is_set) {

@@ -230,7 +230,7 @@ TEST_CASE("ways by words that may be stale come last, and say so") {
 
 TEST_CASE("a word into a memory context's block may be stale: its context holds it") {
   HandmadeHeap heap;
-  const TypeNumber contexts = heap.add_type("ExecutorState (memory context)", TypeSource::kRuntime);
+  const TypeNumber contexts = heap.add_type("ExecutorState (context block)", TypeSource::kRuntime);
   heap.streams.types.back().part = kContextPart;
   const uint32_t context = heap.add_place(RootKind::kGlobal, "memory context ExecutorState");
   const uint32_t variable = heap.add_place(RootKind::kVariable, "plpgsql_Datums");

@@ -207,7 +207,7 @@ TEST_CASE("what a runtime's collector does not track is leaked in a block of mal
 
 TEST_CASE("what a memory context has is no garbage: it has no collector") {
   HandmadeHeap heap;
-  const TypeNumber context = heap.add_class("Cache (memory context)");
+  const TypeNumber context = heap.add_class("Cache (context block)");
   heap.streams.types[context].part = kContextPart;
   heap.add(1016, context);
   const SnapshotStreams streams = heap.finish();

@@ -48,7 +48,7 @@ TEST_CASE("what a memory context's words lead to is a library's where that leads
   for (const bool is_held : {true, false}) {
     CAPTURE(is_held);
     HandmadeHeap heap;
-    const TypeNumber contexts = heap.add_type("Timezones (memory context)", TypeSource::kRuntime);
+    const TypeNumber contexts = heap.add_type("Timezones (context block)", TypeSource::kRuntime);
     heap.streams.types.back().part = kContextPart;
     const uint32_t zones = heap.add_place(RootKind::kGlobal, "memory context Timezones");
     const uint32_t library = heap.add_place(RootKind::kVariable, "g_names");

@@ -146,9 +146,9 @@ TEST_CASE("in the graph a block is of its context, and what is free at its end h
       }
       return ObjectClass{};
     };
-    CHECK(class_at(postgres.top).name == "TopMemoryContext (memory context)");
-    CHECK(class_at(set).name == "CacheMemoryContext (memory context)");
-    CHECK(class_at(more).name == "CacheMemoryContext (memory context)");
+    CHECK(class_at(postgres.top).name == "TopMemoryContext (context block)");
+    CHECK(class_at(set).name == "CacheMemoryContext (context block)");
+    CHECK(class_at(more).name == "CacheMemoryContext (context block)");
     CHECK(class_at(set).is_held_by_links);
     const uint32_t next = postgres.layout.set_block_next;
     CHECK(class_at(set).links == (ObjectClass::word_bit(postgres.layout.set_blocks) |
