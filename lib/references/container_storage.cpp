@@ -18,6 +18,11 @@ constexpr unsigned kTextWidths = 3;     // of a character: 1, 2 and 4 bytes
 constexpr uint64_t kLooksABlock = 4;
 // Floating-point 1.0, the load factor that nobody changes.
 constexpr uint64_t kLoadFactor = 0x3f800000;
+// Of ASCII, and rarely in texts.
+constexpr bool is_control(uint64_t character) {
+  const bool is_space = character >= '\t' && character <= '\r';
+  return (character < ' ' && !is_space && character != '\x1b') || character == '\x7f';
+}
 constexpr uint32_t kAllWords = UINT32_MAX - 1;  // of a block hold elements
 
 }  // namespace
@@ -321,10 +326,12 @@ void ContainerStorage::check_texts() {
 }
 
 // Ends with a 0. The first characters are looked at, too: numbers may be followed by a 0, and so
-// may objects in a buffer of which the program notes how much it uses, which lead to others.
+// may objects in a buffer of which the program notes how much it uses, which lead to others. V8
+// notes of the memory of an ArrayBuffer what a std::string does, and fresh memory follows it.
 bool ContainerStorage::is_text(Address begin, uint64_t size, uint32_t width) {
   constexpr uint64_t kMostLookedAt = 32;
   constexpr uint64_t kMostBytesLookedAt = 64;
+  constexpr uint64_t kLargeText = 4096;
   constexpr uint64_t kLastCharacter = 0x10ffff;
   const auto character = [&](uint64_t number) -> std::optional<uint64_t> {
     uint64_t value = 0;
@@ -333,7 +340,14 @@ bool ContainerStorage::is_text(Address begin, uint64_t size, uint32_t width) {
     return value;
   };
   if (character(size) != uint64_t{0}) return false;
-  if (width == 1) return !has_addresses({begin, begin + std::min(size, kMostBytesLookedAt)});
+  if (width == 1) {
+    const uint64_t looked_at = std::min(size, kMostBytesLookedAt);
+    for (uint64_t i = 0; size >= kLargeText && i < looked_at; ++i) {
+      const auto value = character(i);
+      if (!value || is_control(*value)) return false;
+    }
+    return !has_addresses({begin, begin + looked_at});
+  }
   for (uint64_t i = 0; i < std::min(kMostLookedAt, size); ++i) {
     const auto value = character(i);
     if (!value || *value == 0 || *value > kLastCharacter) return false;

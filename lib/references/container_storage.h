@@ -5,7 +5,8 @@
 //
 //   std::filebuf         six pointers into the buffer ... | buffer | its size |
 //   std::vector          | begin | end | end of capacity |        end of capacity: the block's end
-//   std::string          | characters | size | capacity |         the block's size, a 0 at the end
+//   std::string          | characters | size | capacity |         the block's size, a 0 at the end;
+//                                                                 no binary data of 4 KiB and more
 //   std::u16string, ...                                           and no 0 before
 //   std::deque           | map | its size | first element ... | end ... |    a buffer for each word
 //                                                                 of the map between these

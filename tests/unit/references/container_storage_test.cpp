@@ -162,6 +162,19 @@ TEST_CASE("the characters of a string end with a 0 and fit their capacity") {
   }
 }
 
+TEST_CASE("large binary data is not taken for characters") {
+  ContainerHeap heap;
+  const uint64_t text = heap.block(5000);
+  const uint64_t holder = heap.block(56);
+  heap.put(text, std::vector<uint64_t>(620, 0x0a0d09787878207e));
+  heap.put(holder + 8, {text, 4960, 4991});
+  CHECK(heap.kind(text) == "std::string characters");
+  heap.put(text + 32, {0x0101010101010101});
+  CHECK(heap.kind(text) == "");
+  heap.put(text + 32, {0x787878787f787878});
+  CHECK(heap.kind(text) == "");
+}
+
 TEST_CASE("wide characters fill their capacity, and no 0 is among them") {
   for (const unsigned width : {2U, 4U}) {
     CAPTURE(width);
