@@ -7,7 +7,7 @@ ReferenceStreams references_of(const SnapshotReader& reader) {
   streams.places = reader.read_root_places();
   streams.types = reader.read_type_names();
   if (streams.types.empty()) streams.types.emplace_back();
-  streams.spare_words = reader.read_spare_words();
+  streams.slack_words = reader.read_slack_words();
   streams.read_references = [&reader](ReferenceSink& sink) { reader.read_references(sink); };
   streams.read_roots =
       [&reader, places = streams.places.size()](const std::function<void(const Root&)>& receive) {

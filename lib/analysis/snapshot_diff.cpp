@@ -22,7 +22,7 @@ namespace heapsnap {
 
 namespace {
 
-// Levels of blocks below a root.
+// Levels below a root; of several roots together, the first one is what names them.
 constexpr uint8_t kDeepestBlocks = 4;
 // What only grows comes first if it grows by this share of what grows most.
 constexpr double kLeastStaircase = 0.01;

@@ -88,8 +88,8 @@ StaleWords::StaleWords(const ReferenceStreams& references, const BlockSizes& siz
     : sizes_(sizes),
       word_(word),
       texts_(static_cast<BlockNumber>(sizes.size())),
-      with_spare_(static_cast<BlockNumber>(sizes.size())),
-      spare_words_(references.spare_words),
+      with_slack_(static_cast<BlockNumber>(sizes.size())),
+      slack_words_(references.slack_words),
       exact_(static_cast<BlockNumber>(sizes.size())),
       nodes_(static_cast<BlockNumber>(sizes.size())),
       heads_(static_cast<BlockNumber>(sizes.size())) {
@@ -101,8 +101,8 @@ StaleWords::StaleWords(const ReferenceStreams& references, const BlockSizes& siz
     holding_.resize(holding_.size() + words);
   }
   kind_of_.assign(sizes.size(), kNotCompared);
-  for (const SpareWords& words : spare_words_) {
-    if (words.block < sizes.size()) with_spare_.insert(words.block);
+  for (const SlackWords& words : slack_words_) {
+    if (words.block < sizes.size()) with_slack_.insert(words.block);
   }
   read_types(references);
   Counting counting(*this);
@@ -143,16 +143,19 @@ void StaleWords::read_types(const ReferenceStreams& references) {
     for (size_t i = 0; i < types.size() && next < blocks; ++i) read(next++, types[i]);
   });
   for (; next < blocks; ++next) read(next, 0);
-  find_smaller_kinds();
+  find_smaller_kinds(references.types);
 }
 
-// A rest of malloc's that is too small for a chunk stays with the one before it.
-void StaleWords::find_smaller_kinds() {
-  constexpr size_t kRest = 16;
+// A rest that is too small for a chunk stays with the one before it (where words are of 8 bytes: else
+// malloc leaves none). An array of 16 bytes more has more elements.
+void StaleWords::find_smaller_kinds(const std::vector<BlockType>& types) {
+  constexpr size_t kRestWords = 2;
+  if (word_ != 8) return;
   for (const auto& [key, number] : typed_kinds_) {
     const auto [type, words] = key;
-    if (words <= kRest / word_) continue;
-    const auto smaller = typed_kinds_.find({type, words - kRest / word_});
+    if (words <= kRestWords || number == words || type >= types.size()) continue;
+    if (node_links(types[type]).words == 0) continue;
+    const auto smaller = typed_kinds_.find({type, words - kRestWords});
     if (smaller == typed_kinds_.end() || kinds_[number].blocks >= kFewBlocks) continue;
     if (kinds_[smaller->second].blocks >= kFewBlocks) kinds_[number].smaller = smaller->second;
   }
@@ -197,18 +200,18 @@ bool StaleWords::is_rare(const Kind& kind, uint32_t offset) const {
   return is_rarely_held(holding_[kind.first + offset], kind.blocks);
 }
 
-bool StaleWords::is_spare(BlockNumber block, uint32_t offset) const {
-  if (!with_spare_.contains(block)) return false;
+bool StaleWords::is_slack(BlockNumber block, uint32_t offset) const {
+  if (!with_slack_.contains(block)) return false;
   const auto words = std::lower_bound(
-      spare_words_.begin(), spare_words_.end(), block,
-      [](const SpareWords& one, BlockNumber wanted) { return one.block < wanted; });
+      slack_words_.begin(), slack_words_.end(), block,
+      [](const SlackWords& one, BlockNumber wanted) { return one.block < wanted; });
   return words->first <= offset;
 }
 
 bool StaleWords::contains(uint64_t source, uint32_t offset, BlockNumber target) const {
   if (source >= texts_.blocks()) return false;
   const auto block = static_cast<BlockNumber>(source);
-  if (texts_.contains(block) || is_spare(block, offset)) return true;
+  if (texts_.contains(block) || is_slack(block, offset)) return true;
   if (offset < kNodeWords && links_[offset].contains(block)) return false;
   if (heads_.contains(block) && target < nodes_.blocks() && nodes_.contains(target)) return false;
   return !exact_.contains(block) && is_rare(kind_of(source), offset);

@@ -4,18 +4,22 @@
 //   blocks of 104 bytes     | a | b | 7 |     of 1,000 such blocks, three hold an address in
 //                           | c | d | ──►     the last word
 //
-// A word may be stale when it is among the characters of a string, or among numbers that are no
-// addresses by their type, or in the spare capacity of a container, or when fewer than one in eight of the blocks of that type and size
-// hold an address at its place (where no type is known, of those of that size whose type is not
-// told, either, and which are no texts: texts of 40 bytes say nothing of a Server of 40 bytes; where
-// they are few, of those of that type that are 16 bytes smaller, as malloc now and then gives so
-// much more than was asked for, which the object does not know),
-// unless debug information declares a pointer there: one that is null in most objects is one, too;
-// but not in a block of which a language runtime has said which words are references
-// (BlockType::is_exact), and not where a node of a container leads to the next one (node_links.h):
-// a container would change its shape as it grows to more than one in eight of the blocks of its
-// nodes' size. Nor is the word by which the block that a container itself lies in leads to such a
-// node, when another node leads back to the block:
+// A word may be stale when it is
+//   - among the characters of a string, or among numbers that are no addresses by their type;
+//   - in what malloc gave a container beyond what it asked for (SlackWords);
+//   - one at whose place fewer than one in eight of the blocks of that type and size hold an
+//     address. Where no type is known: of those of that size whose type is not told, either, and
+//     which are no texts: texts of 40 bytes say nothing of a Server of 40 bytes. Nodes, where those
+//     of a size are few, are compared with those that are 16 bytes smaller: now and then malloc
+//     gives so much more than was asked for.
+// It is not
+//   - where debug information declares a pointer: one that is null in most objects is one, too;
+//   - in a block of which a language runtime has said which words are references
+//     (BlockType::is_exact);
+//   - where a node of a container leads to the next one (node_links.h): a container would change
+//     its shape as it grows to more than one in eight of the blocks of its nodes' size;
+//   - the word by which the block that a container itself lies in leads to such a node, when
+//     another node leads back to the block:
 //
 //   new std::set   | root | ... |  ──►  node  ──► ... ──►  node | parent |  ──►  the block
 #pragma once
@@ -65,9 +69,9 @@ class StaleWords {
   void find_heads(const ReferenceBatch& batch, size_t i, size_t begin, size_t end);
   bool is_of_container(BlockNumber block) const;
   const Kind& kind_of(uint64_t block) const;
-  void find_smaller_kinds();
+  void find_smaller_kinds(const std::vector<BlockType>& types);
   bool is_rare(const Kind& kind, uint32_t offset) const;
-  bool is_spare(BlockNumber block, uint32_t offset) const;
+  bool is_slack(BlockNumber block, uint32_t offset) const;
 
   const BlockSizes& sizes_;
   unsigned word_;
@@ -76,8 +80,8 @@ class StaleWords {
   std::map<std::pair<TypeNumber, size_t>, KindNumber> typed_kinds_;  // by type and words
   std::vector<uint64_t> holding_;  // blocks, by kind and word: those that hold an address there
   BlockSet texts_;
-  BlockSet with_spare_;  // spare words
-  std::vector<SpareWords> spare_words_;
+  BlockSet with_slack_;
+  std::vector<SlackWords> slack_words_;
   BlockSet exact_;
   std::array<BlockSet, kNodeWords> links_;  // by word: the blocks of which it is a link
   BlockSet nodes_;                          // and their like, that lead to a container itself

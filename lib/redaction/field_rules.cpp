@@ -288,8 +288,8 @@ constexpr FieldDecision kDecisions[] = {
     {"types", "part", kTypeName},
     {"types", "is_exact", kKeep},
     {"types", "pointers", kKeep},
-    {"spare_words", "block", kKeep},
-    {"spare_words", "first", kKeep},
+    {"slack_words", "block", kKeep},
+    {"slack_words", "first", kKeep},
     // Columns of sections that are no tables, by their headings in docs/snapshot-format.md.
     {"Chunk blocks", "runs", kRebase},
     {"Chunk blocks", "size codes", kKeep},

@@ -225,7 +225,7 @@ class Sharing {
     std::vector<BlockType> types;
     for (const BlockType& type : types_) types.push_back(rows_.type(type));
     writer.on_type_names(types);
-    writer.on_spare_words(snapshot_.read_spare_words());
+    writer.on_slack_words(snapshot_.read_slack_words());
   }
 
   SnapshotMetadata shared_metadata() {

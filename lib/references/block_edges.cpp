@@ -64,7 +64,7 @@ uint8_t* BlockEdges::begin_open(uint8_t* out, uint64_t at) {
   constexpr uint64_t kNoBytes = 0;
   *out = kLongCode;
   std::memcpy(out + 1, &kNoBytes, sizeof kNoBytes);
-  open_ = {at + 1, {0, blocks_++}};
+  open_ = {at + 1, {0, blocks_}};
   return out + 1 + sizeof kNoBytes;
 }
 
@@ -106,6 +106,7 @@ void BlockEdges::on_references(const ReferenceBatch& batch) {
   if (i < blocks) {
     if (blocks_ % (1U << kGroupBits) == 0) groups_.push_back(block_at());
     out = begin_open(out, block_at());
+    ++blocks_;
     out = put_part(out, batch, at, at + batch.counts[i]);
   }
   bytes_.add_filled(static_cast<size_t>(out - begin));

@@ -26,13 +26,8 @@ bool is_large_tree(const NodeContainer& container) {
 class ContainerWalks {
  public:
   ContainerWalks(NodeSource& source, const StartThread& start,
-                 const std::function<bool(const NodeContainer&)>& is_none,
                  const std::function<void(const NodeSet&, StorageKind)>& mark)
-      : source_(source),
-        start_(start),
-        is_none_(is_none),
-        mark_(mark),
-        walks_{NodeWalk(source), NodeWalk(source)} {}
+      : source_(source), start_(start), mark_(mark), walks_{NodeWalk(source), NodeWalk(source)} {}
 
   // All but large trees, each on either thread.
   void follow(std::span<const NodeContainer> containers) {
@@ -46,7 +41,7 @@ class ContainerWalks {
         const size_t count = std::min(together, containers.size() - first);
         for (const NodeContainer& one : containers.subspan(first, count)) {
           if (source_.limit().is_reached()) return;
-          if (is_large_tree(one) || is_none_(one)) continue;
+          if (is_large_tree(one)) continue;
           if (walk.follow(one)) mark_(walk.nodes(), one.nodes);
         }
       }
@@ -82,7 +77,6 @@ class ContainerWalks {
 
   NodeSource& source_;
   const StartThread& start_;
-  const std::function<bool(const NodeContainer&)>& is_none_;
   const std::function<void(const NodeSet&, StorageKind)>& mark_;
   std::array<NodeWalk, 2> walks_;
 };
@@ -91,9 +85,8 @@ class ContainerWalks {
 
 void follow_containers(NodeSource& source, std::span<const NodeContainer> containers,
                        const StartThread& start,
-                       const std::function<bool(const NodeContainer&)>& is_none,
                        const std::function<void(const NodeSet&, StorageKind)>& mark) {
-  ContainerWalks walks(source, start, is_none, mark);
+  ContainerWalks walks(source, start, mark);
   walks.follow(containers);
   for (const NodeContainer& one : containers) {
     if (source.limit().is_reached()) return;
@@ -144,11 +137,16 @@ BlockNumber NodeWalk::block_at(uint64_t address, uint64_t bytes) {
   return is_room ? place->block : kNoBlock;
 }
 
-bool NodeWalk::add(BlockNumber block) {
+bool NodeWalk::may_look_at(BlockNumber block) {
   if (block >= source_.map().first_slot()) return false;
   if (looks_ == 0) looks_ = source_.limit().take(kLooksTogether);
   if (looks_ == 0) return false;
   --looks_;
+  return true;
+}
+
+bool NodeWalk::add(BlockNumber block) {
+  if (!may_look_at(block)) return false;
   nodes_.add(block);
   return true;
 }
@@ -164,12 +162,35 @@ NodeWalk::Links NodeWalk::links_of(BlockNumber block) {
   return links;
 }
 
+// What leads to blocks that were looked at before is in no ring with them, or it would be known.
+uint32_t NodeWalk::others_in_ring(BlockNumber block) {
+  if (ring_of_.empty()) ring_of_ = LargeArray<uint32_t>(source_.map().blocks());
+  if (ring_of_[block] != 0) return others_in_ring_[ring_of_[block] - 1];
+  const auto ring = static_cast<uint32_t>(others_in_ring_.size()) + 1;
+  uint32_t others = 0;
+  BlockNumber previous = kNoBlock;
+  BlockNumber at = block;
+  while (at != kNoBlock && ring_of_[at] == 0 && may_look_at(at)) {
+    const Links links = links_of(at);
+    if (previous != kNoBlock && links[1] != previous) break;
+    ring_of_[at] = ring;
+    previous = at;
+    at = links[0];
+    if (at == block) break;
+    ++others;
+  }
+  const bool is_closed = at == block && previous != kNoBlock && links_of(block)[1] == previous;
+  others_in_ring_.push_back(is_closed ? others : 0);
+  return others_in_ring_.back();
+}
+
 // | next | previous | element |, in a ring with the container.
 bool NodeWalk::follow_list(const NodeContainer& list) {
+  if (list.begins != kNoBlock && others_in_ring(list.begins) != list.count) return false;
   BlockNumber previous = kNoBlock;
   BlockNumber at = block_at(list.first, kListNodeBytes);
   for (uint64_t i = 0; i < list.count; ++i) {
-    if (at == kNoBlock || at == list.begins || !add(at)) return false;
+    if (at == kNoBlock || !add(at)) return false;
     const Links links = links_of(at);
     if (i != 0 && links[1] != previous) return false;
     previous = at;

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "base/address.h"
 #include "base/large_memory.h"
@@ -123,9 +124,14 @@ class alignas(64) NodeWalk {
 
   // The block that begins there and has room for so many bytes; kNoBlock if none does.
   BlockNumber block_at(uint64_t address, uint64_t bytes);
-  // Adds a block to the nodes; false where it costs too much.
+  // False where it costs too much, or `block` is none of malloc's.
+  bool may_look_at(BlockNumber block);
+  // Adds a block to the nodes; false as above.
   bool add(BlockNumber block);
   Links links_of(BlockNumber block);
+  // How many other blocks are in the ring that the first words of blocks make of `block`, each of
+  // which the next one's second word leads back to; 0 if they make none.
+  uint32_t others_in_ring(BlockNumber block);
   bool follow_list(const NodeContainer& list);
   bool follow_chain(const NodeContainer& chain);
   bool follow_whole_tree(const NodeContainer& tree);
@@ -139,16 +145,17 @@ class alignas(64) NodeWalk {
   uint64_t looks_ = 0;  // taken from the limit, not yet used
   NodeSet nodes_;
   LargeArray<Below> waiting_;
+  // Each node of a list of numbers looks like a list of so many nodes: none is followed twice.
+  LargeArray<uint32_t> ring_of_;  // of each block, and one; 0: not known
+  std::vector<uint32_t> others_in_ring_;
   BlockNumber last_ = kNoBlock;  // node of the tree
   bool has_last_ = false;
 };
 
-// Follows containers but for those that `is_none` of, asked when it is a container's turn; `mark`
-// gets the nodes of those that are what they were taken for. Both are called on either thread.
-// `start`: empty for no other thread.
+// Follows containers; `mark` gets the nodes of those that are what they were taken for, on either
+// thread. `start`: empty for no other thread.
 void follow_containers(NodeSource& source, std::span<const NodeContainer> containers,
                        const StartThread& start,
-                       const std::function<bool(const NodeContainer&)>& is_none,
                        const std::function<void(const NodeSet&, StorageKind)>& mark);
 
 }  // namespace heapsnap

@@ -23,7 +23,6 @@ constexpr bool is_control(uint64_t character) {
   const bool is_space = character >= '\t' && character <= '\r';
   return (character < ' ' && !is_space && character != '\x1b') || character == '\x7f';
 }
-constexpr uint32_t kAllWords = UINT32_MAX - 1;  // of a block hold elements
 
 }  // namespace
 
@@ -35,7 +34,7 @@ ContainerStorage::ContainerStorage(Target& target, const BlockMap& map)
       kinds_(map.blocks()),
       tree_nodes_(map.blocks()),
       texts_(map.blocks()),
-      elements_(map.blocks()) {
+      capacity_(map.blocks()) {
   for (const AddressRange& range : map.memory()) most_pages_ += range.size() / kPageBytes + 2;
 }
 
@@ -56,11 +55,10 @@ void ContainerStorage::mark(BlockNumber block, StorageKind kind) {
   }
 }
 
-// A copy of a container that is left over knows of fewer elements.
-void ContainerStorage::mark_elements(BlockNumber block, uint64_t bytes) {
-  const uint64_t words = std::min<uint64_t>((bytes + kWordBytes - 1) / kWordBytes, kAllWords);
-  elements_[block] = std::max(elements_[block], static_cast<uint32_t>(words) + 1);
-  has_elements_ = true;
+void ContainerStorage::mark_capacity(BlockNumber block, uint64_t bytes) {
+  const uint64_t words = std::min<uint64_t>((bytes + kWordBytes - 1) / kWordBytes, UINT32_MAX);
+  capacity_[block] = std::max(capacity_[block], static_cast<uint32_t>(words));
+  has_capacities_ = true;
 }
 
 bool ContainerStorage::is_filled(uint64_t address, uint64_t bytes) {
@@ -70,20 +68,15 @@ bool ContainerStorage::is_filled(uint64_t address, uint64_t bytes) {
 void ContainerStorage::look_at_array(const WordInMemory& word, BlockNumber block,
                                      uint64_t end_of_capacity) {
   uint64_t begin = 0;
-  uint64_t end = 0;
   uint64_t beside = 0;
   word.beside(0, begin);
-  word.beside(1, end);
-  if (is_on_stack_) return;
-  const uint64_t usable = map_.usable(Address(begin), hint_);
-  if (!is_filled_by(usable, end_of_capacity - begin)) return;
+  if (is_on_stack_ || !is_filled(begin, end_of_capacity - begin)) return;
   // Buffers of streams have more pointers into the same block, in a row.
   const auto is_inside = [&] { return beside >= begin && beside <= end_of_capacity; };
   if (word.index >= kWordBytes && word.beside(-1, beside) && is_inside()) return;
   if (word.beside(3, beside) && is_inside()) return;
   mark(block, StorageKind::kArray);
-  const bool is_full = end - begin + kWordBytes > usable;
-  mark_elements(block, is_full ? uint64_t{kAllWords} * kWordBytes : end - begin);
+  mark_capacity(block, end_of_capacity - begin);
 }
 
 void ContainerStorage::look_at_text(const WordInMemory& word, BlockNumber block, uint64_t size,
@@ -185,7 +178,7 @@ void ContainerStorage::look_at_deque(const WordInMemory& word, BlockNumber block
     return;
   }
   deques_.push_back({block, first_word, (last_word - first_word) / kWordBytes + 1, first_buffer,
-                     last_buffer, bytes, end - last_buffer});
+                     last_buffer, bytes});
 }
 
 // Of a std::basic_filebuf: where it reads and writes is in its std::basic_streambuf.
@@ -215,26 +208,24 @@ void ContainerStorage::follow(const BlockEdges& edges, const StartThread& start)
     follow_deques();
     if (!may_go_on()) forget_nodes();
   }
-  find_spare_words(edges);
+  find_slack_words(edges);
   containers_.clear();
   deques_.clear();
   texts_.release();
-  elements_.release();
+  capacity_.release();
   tree_nodes_.release();
 }
 
-void ContainerStorage::find_spare_words(const BlockEdges& edges) {
-  if (!has_elements_ || edges.is_cut_off()) return;
+void ContainerStorage::find_slack_words(const BlockEdges& edges) {
+  if (!has_capacities_ || edges.is_cut_off()) return;
   BlockEdges::Hint hint;
-  for (BlockNumber block = 0; block < elements_.size(); ++block) {
+  for (BlockNumber block = 0; block < capacity_.size(); ++block) {
     const bool is_known =
         kind(block) == StorageKind::kArray || kind(block) == StorageKind::kDequeBuffer;
-    if (elements_[block] == 0 || !is_known) continue;
-    const uint32_t first = elements_[block] - 1;
-    if (first == kAllWords) continue;
+    if (capacity_[block] == 0 || !is_known) continue;
     edges.each(block, hint, [&](uint32_t offset, BlockNumber) {
-      if (offset < first) return true;
-      spare_words_.push_back({block, first});
+      if (offset < capacity_[block]) return true;
+      slack_words_.push_back({block, capacity_[block]});
       return false;
     });
   }
@@ -251,23 +242,25 @@ void ContainerStorage::follow_nodes(const BlockEdges& edges, const StartThread& 
   const auto mark_all = [this](const NodeSet& nodes, StorageKind kind) {
     nodes.each([this, kind](BlockNumber node) { mark(node, kind); });
   };
-  const auto is_node = [this](const NodeContainer& one) {
-    return one.begins != kNoBlock && is_list_node(one.begins);
-  };
-  // Nodes of a list of small numbers look like lists of that many nodes. Once those of the list
-  // itself are known, they are none: it is mostly no block's beginning, or counts more.
-  const auto begin_blocks =
+  // The node whose number is as many as there are is the header, too, as far as the ring tells.
+  const auto like_nodes =
       std::stable_partition(containers_.begin(), containers_.end(),
-                            [](const NodeContainer& one) { return one.begins == kNoBlock; });
-  std::stable_sort(begin_blocks, containers_.end(),
-                   [](const auto& a, const auto& b) { return a.count > b.count; });
-  follow_containers(source, {containers_.begin(), begin_blocks}, start, is_node, mark_all);
-  follow_containers(source, {begin_blocks, containers_.end()}, start, is_node, mark_all);
+                            [this](const NodeContainer& one) { return !begins_like_node(one); });
+  follow_containers(source, {containers_.begin(), like_nodes}, start, mark_all);
+  const auto rest = std::remove_if(like_nodes, containers_.end(), [this](const auto& one) {
+    return kind(one.begins) == StorageKind::kListNode;
+  });
+  follow_containers(source, {like_nodes, rest}, start, mark_all);
 }
 
-bool ContainerStorage::is_list_node(BlockNumber block) {
-  const std::atomic_ref<uint8_t> known(kinds_[block]);
-  return known.load(std::memory_order_relaxed) == static_cast<uint8_t>(StorageKind::kListNode);
+// Whether a list begins with the first byte of a block that is as large as its next or last node, or
+// smaller than its only one.
+bool ContainerStorage::begins_like_node(const NodeContainer& list) {
+  if (list.begins == kNoBlock) return false;
+  const uint64_t own = map_.usable(Address(list.header), hint_);
+  const uint64_t first = map_.usable(Address(list.first), hint_);
+  if (list.first == list.last) return own <= first;
+  return own == first || own == map_.usable(Address(list.last), hint_);
 }
 
 // Whether the nodes at the ends of what is taken for a container lead back to it.
@@ -290,7 +283,7 @@ void ContainerStorage::follow_deques() {
     mark(deque.map, StorageKind::kDequeMap);
     for (const BlockNumber buffer : buffers_) {
       mark(buffer, StorageKind::kDequeBuffer);
-      mark_elements(buffer, buffer == buffers_.back() ? deque.last_bytes : deque.buffer_bytes);
+      mark_capacity(buffer, deque.buffer_bytes);
     }
   }
 }

@@ -106,8 +106,9 @@ class ContainerStorage {
   void follow(const BlockEdges& edges, const StartThread& start = {});
 
   StorageKind kind(BlockNumber block) const { return static_cast<StorageKind>(kinds_[block]); }
-  // After follow(): of blocks in whose spare words addresses of first bytes are, ascending.
-  std::vector<SpareWords> take_spare_words() { return std::move(spare_words_); }
+  // After follow(): of the blocks of vectors and deques in whose slack addresses of first bytes of
+  // blocks are, ascending.
+  std::vector<SlackWords> take_slack_words() { return std::move(slack_words_); }
   // The kinds of all blocks, StorageKind each; the last thing to ask for.
   LargeArray<uint8_t> take_kinds() { return std::move(kinds_); }
 
@@ -117,8 +118,8 @@ class ContainerStorage {
   // Shorter ones lie in the std::string: of 16 bytes.
   static constexpr uint64_t kShortestText = 4;
   static constexpr size_t kMostContainers = 1 << 20;
-  // Its buffers are `buffer_bytes` each, of which elements lie in the first `last_bytes` of the last
-  // one; words of the map from `first` on, `count` of them, hold them.
+  // Its buffers are `buffer_bytes` each; words of the map from `first` on, `count` of them, hold
+  // them.
   struct Deque {
     BlockNumber map = kNoBlock;
     uint64_t first = 0;
@@ -126,7 +127,6 @@ class ContainerStorage {
     uint64_t first_buffer = 0;
     uint64_t last_buffer = 0;
     uint64_t buffer_bytes = 0;
-    uint64_t last_bytes = 0;
   };
   // A text that is not yet known to end where it should.
   struct Text {
@@ -145,9 +145,9 @@ class ContainerStorage {
   void look_at_stream(const WordInMemory& word, BlockNumber block, uint64_t size);
   bool is_filled(uint64_t address, uint64_t bytes);
   void mark(BlockNumber block, StorageKind kind);
-  // Elements lie in the first `bytes` of a block.
-  void mark_elements(BlockNumber block, uint64_t bytes);
-  void find_spare_words(const BlockEdges& edges);
+  // The container has asked for so many bytes of a block.
+  void mark_capacity(BlockNumber block, uint64_t bytes);
+  void find_slack_words(const BlockEdges& edges);
 
   void look_at_node(const WordInMemory& word, uint64_t left, uint64_t right);
 
@@ -159,7 +159,7 @@ class ContainerStorage {
   void forget_nodes();
   bool follow_deque(const Deque& deque);
   bool leads_back(const NodeContainer& container);
-  bool is_list_node(BlockNumber block);  // on any thread
+  bool begins_like_node(const NodeContainer& list);
   void follow_nodes(const BlockEdges& edges, const StartThread& start);
   void follow_deques();
 
@@ -174,9 +174,9 @@ class ContainerStorage {
   LargeArray<uint8_t> kinds_;       // of each block
   LargeArray<uint8_t> tree_nodes_;  // of each block: TreeMark bits
   LargeArray<Text> texts_;          // of each block; of size 0: none
-  LargeArray<uint32_t> elements_;   // of each block: the words that elements lie in, and one
-  bool has_elements_ = false;
-  std::vector<SpareWords> spare_words_;
+  LargeArray<uint32_t> capacity_;   // of each block, in words; 0: not known
+  bool has_capacities_ = false;
+  std::vector<SlackWords> slack_words_;
   bool has_texts_ = false;
   std::vector<NodeContainer> containers_;
   std::vector<Deque> deques_;

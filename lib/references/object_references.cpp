@@ -180,7 +180,7 @@ void ObjectReferences::on_references(const ReferenceBatch& batch) {
       interior_.push_back(interior ? 1 : 0);
     }
     const bool is_part = batch.goes_on && i + 1 == batch.counts.size();
-    const uint64_t known_end = at == 0 ? 0 : uint64_t{batch.offsets[at - 1]} + 1;
+    const uint64_t known_end = batch.counts[i] == 0 ? 0 : uint64_t{batch.offsets[at - 1]} + 1;
     add_apart(source, before, is_part ? known_end : UINT64_MAX);
     counts_.push_back(static_cast<uint32_t>(targets_.size() - before));
   }

@@ -31,13 +31,12 @@ constexpr uint8_t how_far_inside(uint64_t bytes) {
   return is_near ? static_cast<uint8_t>(bytes / kWord) : kFarInside;
 }
 
-// The spare capacity of the container that keeps its elements in a block: all words behind the last
-// element. What is there is left over, from elements that were erased or from what the memory held
-// before.
-struct SpareWords {
+// What malloc gave of a block beyond what a container of the C++ library asked for: all words from
+// `first` on. What is there is left over from before.
+struct SlackWords {
   BlockNumber block = kNoBlock;
   uint32_t first = 0;  // word of the block
-  bool operator==(const SpareWords&) const = default;
+  bool operator==(const SlackWords&) const = default;
 };
 
 // The references of consecutive blocks: counts[i] of them belong to block first + i. A block with
@@ -49,7 +48,9 @@ struct ReferenceBatch {
   std::span<const uint32_t> offsets;     // of the word in its block, in words of the target
   std::span<const BlockNumber> targets;  // the block that it points into
   std::span<const uint8_t> interior;     // 0: at the block's first byte; else further inside
-  bool goes_on = false;  // of a scan: the last block comes again, perhaps without references
+  // The last block comes again, perhaps without references. Only a scan knows: batches of a reader
+  // are told by their `first` alone.
+  bool goes_on = false;
 };
 
 // Takes the references of all blocks, in ascending order of the blocks' numbers, none left out.

@@ -220,7 +220,8 @@ void print_held_block(Writer& out, const ReferenceReportInput& input, const Held
     out.write("\n");
     print_lines(out, "  ",
                 "May be stale: a word where few blocks of that size hold an address, behind the "
-                "end of a text, or below its thread's stack pointer; or on a stack of a language "
+                "end of a text, in what malloc gave a vector beyond its capacity, or below its "
+                "thread's stack pointer; or on a stack of a language "
                 "runtime of which it is not known where it ends. It is probably left over from "
                 "earlier use.",
                 width);

@@ -54,14 +54,6 @@ void BlockTypeBuilder::finish(std::span<const BlockType> names) {
   write_table(names, sink_, format::SectionKind::kTypeNames);
 }
 
-void BlockTypeBuilder::add_spare(std::span<const SpareWords> words) {
-  TableWriter<SpareRow> table(format::SectionKind::kTypeNames, sink_);
-  for (const SpareWords& one : words.first(std::min(words.size(), format::kMaxSpareRows))) {
-    table.add(SpareRow{Address(one.block), one.first});
-  }
-  table.finish();
-}
-
 void read_block_types(
     std::span<const std::byte> first_block, std::span<const std::byte> planes, uint32_t items,
     size_t types, const std::string& source, BlockNumber* next,
@@ -90,19 +82,6 @@ void read_type_names(std::span<const std::byte> bytes, const std::string& source
   for (BlockType type; table.next(type); type = BlockType{}) {
     check_table(types.size() < format::kMaxTypes, source, "it has too many types");
     types.push_back(std::move(type));
-  }
-}
-
-void read_spare_words(std::span<const std::byte> bytes, const std::string& source,
-                      BlockNumber blocks, std::vector<SpareWords>& words) {
-  TableCursor table(bytes, source);
-  if (table.name() != TableOf<SpareRow>::kName) return;
-  for (SpareRow row; table.next(row); row = SpareRow{}) {
-    check_table(words.size() < format::kMaxSpareRows, source, "it has too many spare words");
-    check_table(
-        row.block.value() < blocks && (words.empty() || row.block.value() > words.back().block),
-        source, "spare words of blocks that do not ascend or do not exist");
-    words.push_back({static_cast<BlockNumber>(row.block.value()), row.first});
   }
 }
 

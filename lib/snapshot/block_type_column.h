@@ -1,5 +1,4 @@
-// The types of blocks: a table of their names, and a number for each block; and, in sections of the
-// same kind as that table, which of their words are spare.
+// The types of blocks: a table of their names, and a number for each block.
 //
 //   first block   its number, a varint
 //   types         four bytes a block, the number of its type; the lowest bytes of all, then the
@@ -33,21 +32,6 @@ struct TableOf<BlockType> {
   }
 };
 
-// A row of the table `spare_words`.
-struct SpareRow {
-  Address block;  // a number, stored as the difference to the row before
-  uint32_t first = 0;
-};
-
-template <>
-struct TableOf<SpareRow> {
-  static constexpr const char* kName = "spare_words";
-  static void columns(auto& column, auto& row) {
-    column("block", row.block);
-    column("first", row.first);
-  }
-};
-
 class BlockTypeBuilder {
  public:
   // Full sections go to `sink`.
@@ -57,8 +41,6 @@ class BlockTypeBuilder {
   void add(std::span<const TypeNumber> types);
   // Hands over what is left, and the names. Call it after the last block.
   void finish(std::span<const BlockType> names);
-  // Ascending, each block once. Not more than format::kMaxSpareRows are kept.
-  void add_spare(std::span<const SpareWords> words);
 
  private:
   void flush();
@@ -77,9 +59,5 @@ void read_block_types(std::span<const std::byte> first_block, std::span<const st
 // Adds the names in one table of types. Throws Error{kBadInput} for damage and for too many.
 void read_type_names(std::span<const std::byte> table, const std::string& source,
                      std::vector<BlockType>& types);
-// Adds the rows of one table, if it is one of spare words. Throws Error{kBadInput} for damage, for
-// blocks that do not ascend or do not exist, and for too many.
-void read_spare_words(std::span<const std::byte> table, const std::string& source,
-                      BlockNumber blocks, std::vector<SpareWords>& words);
 
 }  // namespace heapsnap

@@ -22,6 +22,7 @@
 #include "snapshot/root_tables.h"
 #include "snapshot/section_index.h"
 #include "snapshot/section_view.h"
+#include "snapshot/slack_words_table.h"
 
 namespace heapsnap {
 
@@ -398,11 +399,11 @@ std::vector<BlockType> SnapshotReader::read_type_names() const {
   return types;
 }
 
-std::vector<SpareWords> SnapshotReader::read_spare_words() const {
-  std::vector<SpareWords> words;
+std::vector<SlackWords> SnapshotReader::read_slack_words() const {
+  std::vector<SlackWords> words;
   state_->whole([&] {
     state_->each_table(SectionKind::kTypeNames, [&](auto table, const std::string& source) {
-      heapsnap::read_spare_words(table, source, state_->blocks(), words);
+      heapsnap::read_slack_words(table, source, state_->blocks(), words);
     });
   });
   return words;

@@ -67,9 +67,9 @@ class SnapshotReader {
   void read_roots(size_t places, const std::function<void(const Root&)>& receive) const;
   // What the numbers of types mean; number 0 is the unknown type.
   std::vector<BlockType> read_type_names() const;
-  // Which words of blocks are spare, in ascending order of blocks, each of which is one of the
-  // references'. Those alone are there in which addresses were.
-  std::vector<SpareWords> read_spare_words() const;
+  // In ascending order of blocks, each of which is one of the references'. Only those are there in
+  // which addresses of blocks were.
+  std::vector<SlackWords> read_slack_words() const;
   // The types of consecutive blocks, from a block on; those of which nothing is said are unknown.
   // Numbers are below `types`, the number of names.
   using ReceiveTypes = std::function<void(BlockNumber, std::span<const TypeNumber>)>;

@@ -12,6 +12,7 @@
 #include "snapshot/reference_block.h"
 #include "snapshot/root_tables.h"
 #include "snapshot/section_stream.h"
+#include "snapshot/slack_words_table.h"
 #include "snapshot/slot_column.h"
 
 namespace heapsnap {
@@ -124,8 +125,8 @@ void SnapshotWriter::on_type_names(std::span<const BlockType> types) {
   state_->types.finish(types);
 }
 
-void SnapshotWriter::on_spare_words(std::span<const SpareWords> words) {
-  if (!words.empty()) state_->types.add_spare(words);
+void SnapshotWriter::on_slack_words(std::span<const SlackWords> words) {
+  if (!words.empty()) write_slack_words(words, state_->stream);
 }
 
 uint64_t SnapshotWriter::finish(const SnapshotMetadata& metadata) {

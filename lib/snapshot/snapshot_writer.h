@@ -66,7 +66,7 @@ class SnapshotWriter final : public ChunkSink, public ReferenceSink {
   void on_block_types(std::span<const TypeNumber> types);
   void on_type_names(std::span<const BlockType> types);
   // Ascending, each block once; more than 4 million are cut off.
-  void on_spare_words(std::span<const SpareWords> words);
+  void on_slack_words(std::span<const SlackWords> words);
 
   // Writes metadata and index, syncs, and puts the file under its final name. Returns its size in
   // bytes. Throws Error{kOutput} (disk full) and leaves nothing behind.

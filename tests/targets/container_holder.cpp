@@ -193,8 +193,8 @@ namespace {
   fill_connections();
 }
 
-// Addresses behind the last element of containers, as erased elements leave them, or the memory's
-// last owner.
+// Addresses in what malloc gave beyond what containers asked for, as the memory's last owner leaves
+// them.
 [[gnu::noinline]] void leave_words() {
   constexpr size_t kListHeader = 2 * sizeof(void*);
   constexpr size_t kHashHeader = sizeof(void*);
@@ -202,8 +202,9 @@ namespace {
     const void* const node = static_cast<const char*>(element) - header;
     std::memcpy(at, &node, sizeof node);
   };
-  leave(g_samples.data() + g_samples.size(), &g_queue.front(), kListHeader);
-  leave(&g_ring.back() + 1, &g_queue.back(), kListHeader);
+  constexpr size_t kInBuffer = 512 / sizeof(uint64_t);
+  leave(g_samples.data() + g_samples.capacity(), &g_queue.front(), kListHeader);
+  leave(&g_ring.front() + kInBuffer, &g_queue.back(), kListHeader);
   for (auto& [key, numbers] : g_index) {
     leave(numbers.data() + numbers.size(), &*shop::g_sessions.begin(), kHashHeader);
   }

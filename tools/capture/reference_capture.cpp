@@ -225,10 +225,7 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
   if (has_sizes) sizes_.emplace(helper_thread(), [this] { edges_->keep_sizes(*map_); });
   if (storage_) {
     storage_->follow(*edges_, helper_thread());
-    spare_words_ = storage_->take_spare_words();
-    // What a block says itself counts more than that words elsewhere look like a container's.
-    std::erase_if(spare_words_,
-                  [this](const SpareWords& words) { return entry_of_block_[words.block] != 0; });
+    slack_words_ = storage_->take_slack_words();
     storage_of_block_ = storage_->take_kinds();
     storage_.reset();
   }
@@ -413,6 +410,13 @@ void ReferenceCapture::write_block_types(std::vector<BlockType> names, SnapshotW
     }
     writer.on_block_types(types);
   }
+  // What is something else by another source is no container's storage.
+  std::erase_if(slack_words_, [&](const SlackWords& words) {
+    const TypeNumber type = type_by_all_sources(words.block);
+    if (type >= by_debug) return !debug_types_->types()[type - by_debug].name.ends_with("[]");
+    return type != by_storage + static_cast<TypeNumber>(StorageKind::kArray) &&
+           type != by_storage + static_cast<TypeNumber>(StorageKind::kDequeBuffer);
+  });
   entry_of_block_.release();
   for (BlockType& type : names) {
     if (type.source == TypeSource::kVtable) type.pointers = debug_types_->pointers_of(type.name);
@@ -427,7 +431,7 @@ void ReferenceCapture::write_block_types(std::vector<BlockType> names, SnapshotW
   const auto& found = debug_types_->types();
   names.insert(names.end(), found.begin(), found.end());
   writer.on_type_names(names);
-  writer.on_spare_words(spare_words_);
+  writer.on_slack_words(slack_words_);
 }
 
 }  // namespace heapsnap

@@ -42,12 +42,14 @@ int run_eject(const std::vector<std::string>& arguments) {
         {{"To see the heap, without a change to it:", fmt::format("heapsnap attach {}", pid)}});
   } else {
     const bool had_functions = change.directory && change.directory->takes_interpreter_frames != 0;
-    std::vector<WhatNext> steps = {
-        {had_functions ? "To record call stacks again, of samples:"
-                       : "To record call stacks again:",
-         fmt::format("heapsnap inject {}{}{}", had_functions ? kWithFunctions : "",
-                     had_functions ? " " : "", pid)}};
-    if (!had_functions) add_step_with_functions(steps, pid);
+    std::vector<WhatNext> steps;
+    if (had_functions) {
+      steps.push_back({"To record call stacks with the interpreter's functions again, of samples:",
+                       fmt::format("heapsnap inject {} {}", kWithFunctions, pid)});
+    } else {
+      steps.push_back({"To record call stacks again:", fmt::format("heapsnap inject {}", pid)});
+      add_step_with_functions(steps, pid);
+    }
     print_what_next(steps);
   }
   return kExitDone;

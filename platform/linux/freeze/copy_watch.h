@@ -90,7 +90,8 @@ class CopyWatch {
   // Taken for each step of the copy: held for a moment only, and with mutex_ only after that.
   std::mutex call_mutex_;
   std::optional<std::chrono::steady_clock::time_point> call_deadline_;  // guarded by call_mutex_
-  int hurried_ = 0;  // the same: the copy, if it has real-time priority for a call that is late
+  // The copy, if it has real-time priority for a call that is late. Guarded by call_mutex_.
+  int hurried_ = 0;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   int child_ = 0;      // guarded by mutex_, like all below; 0: there is none to watch

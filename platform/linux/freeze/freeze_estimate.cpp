@@ -32,6 +32,10 @@ constexpr double kLeastShare = 0.001;
 
 constexpr uint64_t kMegabyte = 1'000'000;
 
+std::chrono::nanoseconds with_share(std::chrono::nanoseconds time, double share) {
+  return std::chrono::nanoseconds(static_cast<int64_t>(static_cast<double>(time.count()) / share));
+}
+
 }  // namespace
 
 std::string milliseconds_text(std::chrono::nanoseconds time) {
@@ -46,12 +50,13 @@ FreezeEstimate estimate_freeze(uint64_t private_bytes, uint64_t threads, uint64_
   const uint64_t reading =
       private_bytes / 1000 * kStopPerMegabyte / 1000 + mappings * kStopPerMapping;
   const uint64_t stopping = threads * kPerThread;
-  return {private_bytes,
-          threads,
-          mappings,
-          0,
-          std::chrono::nanoseconds(kFork + copying + stopping),
-          std::chrono::nanoseconds(reading + stopping)};
+  FreezeEstimate result;
+  result.private_bytes = private_bytes;
+  result.threads = threads;
+  result.mappings = mappings;
+  result.fork = std::chrono::nanoseconds(kFork + copying + stopping);
+  result.stop = std::chrono::nanoseconds(reading + stopping);
+  return result;
 }
 
 FreezeEstimate estimate_freeze(std::string_view status_text, uint64_t mappings) {
@@ -63,17 +68,16 @@ FreezeEstimate estimate_freeze(std::string_view status_text, uint64_t mappings) 
 
 FreezeEstimate FreezeEstimate::with_processors(double processors) const {
   FreezeEstimate result = *this;
-  if (processors < 1) {
-    result.stop = std::chrono::nanoseconds(static_cast<int64_t>(static_cast<double>(stop.count()) /
-                                                                std::max(processors, kLeastShare)));
-  }
+  result.share = std::clamp(processors, kLeastShare, 1.0);
+  result.stop = with_share(stop, result.share);
   return result;
 }
 
 FreezeEstimate FreezeEstimate::with_kept(uint64_t bytes) const {
   FreezeEstimate result = *this;
   result.kept_bytes = bytes;
-  result.fork += std::chrono::nanoseconds(bytes / 1000 * kKeepPerMegabyte / 1000);
+  result.fork +=
+      with_share(std::chrono::nanoseconds(bytes / 1000 * kKeepPerMegabyte / 1000), share);
   return result;
 }
 
@@ -87,7 +91,7 @@ std::string FreezeEstimate::text() const {
   const std::string kept =
       kept_bytes == 0 ? "" : " and reading the " + size_text(kept_bytes) + " that a fork omits";
   return "copying the page tables of " + size_text(private_bytes) + kept + " should take about " +
-         milliseconds_text(fork) + ", reading it " + milliseconds_text(stop);
+         milliseconds_text(fork) + ", reading all of it " + milliseconds_text(stop);
 }
 
 }  // namespace heapsnap

@@ -16,11 +16,13 @@ struct FreezeEstimate {
   uint64_t threads = 0;
   uint64_t mappings = 0;
   uint64_t kept_bytes = 0;  // that a fork omits
+  double share = 1;         // of a processor, that heapsnap gets
   std::chrono::nanoseconds fork{0};
   std::chrono::nanoseconds stop{0};
 
   bool prefers_fork() const { return fork < stop; }
-  // If heapsnap, which reads, gets only so much of a processor; a fork is made by the target.
+  // If heapsnap, which reads, gets only so much of a processor; a fork is made by the target. Before
+  // with_kept(), after with_scan().
   FreezeEstimate with_processors(double processors) const;
   // If this many bytes, which a fork omits, are read from the target while it is stopped.
   FreezeEstimate with_kept(uint64_t bytes) const;

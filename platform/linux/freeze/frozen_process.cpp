@@ -38,9 +38,13 @@ constexpr std::chrono::milliseconds kBetweenRunOuts{2};
 // more, those count that it had while it ran.
 constexpr size_t kMostListedAnew = 400;
 
-// For so long a stopped target is read with real-time priority. Reading takes less where heapsnap
-// itself has preferred that to a copy.
+// For so long a stopped target is read with real-time priority, which may delay others. Reading a
+// target without memory that a fork omits takes less where that was preferred to a copy.
 constexpr std::chrono::milliseconds kReadWithPriority{20};
+
+// A fork that is no longer is made even where stopping is quicker, for the references, which are not
+// looked for in a target that is stopped.
+constexpr std::chrono::milliseconds kShortPause{10};
 
 uint64_t count_ns(std::chrono::nanoseconds duration) {
   return static_cast<uint64_t>(std::max<int64_t>(duration.count(), 0));
@@ -146,8 +150,8 @@ void FrozenProcess::plan_fork(const FreezeOptions& options) {
   const auto takes_longer = [&](uint64_t kept) {
     if (options.choice != FreezeChoice::kAuto) return false;
     const FreezeEstimate estimate = estimate_.with_kept(kept);
-    record_.why = estimate.text();
-    is_slower = !estimate.prefers_fork();
+    record_.why.replace(0, estimate_.text().size(), estimate.text());
+    is_slower = !estimate.prefers_fork() && estimate.fork > kShortPause;
     return is_slower;
   };
   gadget_ =

@@ -19,7 +19,8 @@ namespace heapsnap {
 bool has_realtime_limit(int tid) noexcept;
 
 // Whether a group in `cgroup_text`, the text of /proc/PID/cgroup, or one above, allows less than
-// 100 ms in a period, which is what a pause may need, and less than half of the period.
+// 100 ms in a period, which is what a pause may need, and less than half of the period. False also
+// if that cannot be known: mostly there is no such bound.
 bool has_small_realtime_budget(std::string_view cgroup_text, const KernelFiles& files = {});
 
 // Whether neither of them bounds `tid`: only then may it be made real-time.

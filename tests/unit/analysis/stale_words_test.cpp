@@ -212,9 +212,10 @@ TEST_CASE("a node that got more of malloc than others owns nothing by what it do
   }
 }
 
-TEST_CASE("the spare capacity of a container owns nothing that something else owns") {
-  for (const bool is_spare : {false, true}) {
-    CAPTURE(is_spare);
+TEST_CASE(
+    "what malloc gave beyond what a container asked for owns nothing that something else owns") {
+  for (const bool is_slack : {false, true}) {
+    CAPTURE(is_slack);
     HandmadeHeap heap;
     const uint32_t cache = heap.add_place(RootKind::kVariable, "g_cache");
     const uint32_t rows = heap.add_place(RootKind::kVariable, "g_rows");
@@ -227,13 +228,13 @@ TEST_CASE("the spare capacity of a container owns nothing that something else ow
       heap.link(table, 8 * i, node);
       heap.link(row, 8 * (50 + i), node);
     }
-    if (is_spare) heap.streams.spare_words = {{row, 50}};
+    if (is_slack) heap.streams.slack_words = {{row, 50}};
     const BlockNumber only_here = heap.add(24);
     heap.link(row, 2048, only_here);
     const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
     const OwnerNode& first = tree.nodes[tree.children[0][0]];
-    CHECK(first.retained.bytes == (is_spare ? 2056 + 200 * 104 : 200 * 104));
-    if (!is_spare) continue;
+    CHECK(first.retained.bytes == (is_slack ? 2056 + 200 * 104 : 200 * 104));
+    if (!is_slack) continue;
     REQUIRE(tree.children[0].size() == 2);
     CHECK(tree.nodes[tree.children[0][1]].retained.bytes == 2056 + 24);
   }

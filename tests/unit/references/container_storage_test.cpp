@@ -53,41 +53,41 @@ TEST_CASE("the storage of a vector reaches from its begin to the end of its bloc
   }
 }
 
-TEST_CASE("words behind the last element of a vector are spare") {
-  using Spare = std::vector<SpareWords>;
+TEST_CASE("what malloc gave beyond the capacity of a vector is slack") {
+  using Slack = std::vector<SlackWords>;
   ContainerHeap heap;
   const uint64_t node = heap.block(40);
   const uint64_t storage = heap.block(104);
   const uint64_t other = heap.block(104);
   const uint64_t holder = heap.block(120);
-  const auto spare = [&heap] {
-    Spare found;
-    heap.look([&](const BlockMap&, ContainerStorage& all) { found = all.take_spare_words(); });
+  const auto slack = [&heap] {
+    Slack found;
+    heap.look([&](const BlockMap&, ContainerStorage& all) { found = all.take_slack_words(); });
     return found;
   };
   heap.put(storage, std::vector<uint64_t>(13, node));
   heap.put(other, std::vector<uint64_t>(13, node));
   heap.put(holder + 8, {storage, storage + 36, storage + 96});
-  CHECK(spare() == Spare{{2, 5}});  // half a word is an element's
-  SUBCASE("only those that hold addresses are told") {
-    heap.put(storage + 40, std::vector<uint64_t>(8, 0));
-    CHECK(spare().empty());
+  CHECK(slack() == Slack{{2, 12}});
+  SUBCASE("if it holds an address") {
+    heap.put(storage + 96, {0});
+    CHECK(slack().empty());
   }
-  SUBCASE("but not where a vector has all that malloc gave") {
-    heap.put(holder + 8, {storage, storage + 104, storage + 104});
-    CHECK(spare().empty());
+  SUBCASE("not where there is none") {
+    heap.put(holder + 8, {storage, storage + 8, storage + 104});
+    CHECK(slack().empty());
   }
-  SUBCASE("what malloc gave besides is") {
-    heap.put(holder + 8, {storage, storage + 96, storage + 96});
-    CHECK(spare() == Spare{{2, 12}});
+  SUBCASE("half a word is an element's") {
+    heap.put(holder + 8, {storage, storage + 8, storage + 84});
+    CHECK(slack() == Slack{{2, 11}});
   }
-  SUBCASE("a vector from before knows of fewer elements") {
-    heap.put(holder + 40, {storage, storage + 8, storage + 96});
-    CHECK(spare() == Spare{{2, 5}});
+  SUBCASE("as far as all agree that look like its vector") {
+    heap.put(holder + 40, {storage, storage + 8, storage + 72});
+    CHECK(slack() == Slack{{2, 12}});
   }
   SUBCASE("in ascending order of blocks") {
-    heap.put(holder + 40, {other, other + 8, other + 96});
-    CHECK(spare() == Spare{{2, 5}, {3, 1}});
+    heap.put(holder + 40, {other, other + 8, other + 88});
+    CHECK(slack() == Slack{{2, 12}, {3, 11}});
   }
 }
 
@@ -244,13 +244,13 @@ TEST_CASE("the words of a deque's map between its ends hold its buffers") {
   };
   CHECK(has_buffers());
   CHECK(heap.kind(stale) == "");
-  SUBCASE("with spare words behind the last element of each") {
+  SUBCASE("with slack behind each") {
     heap.put(buffers[0] + 504, {deque});
     heap.put(buffers[1] + 512, {deque});
-    heap.put(buffers[2] + 496, {deque, deque});
-    std::vector<SpareWords> spare;
-    heap.look([&](const BlockMap&, ContainerStorage& all) { spare = all.take_spare_words(); });
-    CHECK(spare == std::vector<SpareWords>{{3, 64}, {4, 63}});
+    heap.put(buffers[2] + 504, {deque, deque});
+    std::vector<SlackWords> slack;
+    heap.look([&](const BlockMap&, ContainerStorage& all) { slack = all.take_slack_words(); });
+    CHECK(slack == std::vector<SlackWords>{{3, 64}, {4, 64}});
   }
   SUBCASE("of one buffer, and nothing in it") {
     put_iterator(deque + 48, buffers[0], 8, map + 16);
@@ -324,21 +324,40 @@ TEST_CASE("the nodes of a list lead to and fro") {
   }
 }
 
-TEST_CASE("a list of small numbers is found among its nodes, which look like lists") {
+TEST_CASE("a list of numbers is found among its nodes, which look like lists") {
   constexpr uint64_t kNodes = 3000;
   for (const bool is_outside : {true, false}) {
-    CAPTURE(is_outside);
-    ContainerHeap heap;
-    std::vector<uint64_t> ring;
-    for (uint64_t i = 0; i < kNodes; ++i) ring.push_back(heap.block(24));
-    ring.push_back(is_outside ? ContainerHeap::kData.value() : heap.block(24));
-    for (uint64_t i = 0; i <= kNodes; ++i) {
-      const uint64_t next = ring[(i + 1) % ring.size()];
-      const uint64_t previous = ring[(i + kNodes) % ring.size()];
-      heap.put(ring[i], {next, previous, i});  // the last one is the list, with as many nodes
+    for (const uint64_t least : {uint64_t{0}, kNodes + 1}) {
+      CAPTURE(is_outside);
+      CAPTURE(least);
+      ContainerHeap heap;
+      for (uint64_t i = 0; i < kNodes; ++i) heap.block(24);  // numbers up to twice as many
+      std::vector<uint64_t> ring;
+      for (uint64_t i = 0; i < kNodes; ++i) ring.push_back(heap.block(24));
+      ring.push_back(is_outside ? ContainerHeap::kData.value() : heap.block(24));
+      for (uint64_t i = 0; i <= kNodes; ++i) {
+        const uint64_t next = ring[(i + 1) % ring.size()];
+        const uint64_t previous = ring[(i + kNodes) % ring.size()];
+        heap.put(ring[i], {next, previous, i == kNodes ? kNodes : least + i});
+      }
+      CHECK(heap.count(StorageKind::kListNode, {}) == kNodes);
     }
-    CHECK(heap.count(StorageKind::kListNode, {}) == kNodes);
   }
+}
+
+TEST_CASE("rings of nodes that are no list's are followed once") {
+  constexpr uint64_t kNodes = 3000;
+  ContainerHeap heap;
+  std::vector<uint64_t> ring;
+  for (uint64_t i = 0; i < kNodes; ++i) ring.push_back(heap.block(24));
+  for (uint64_t i = 0; i < kNodes; ++i) {
+    heap.put(ring[i], {ring[(i + 1) % kNodes], ring[(i + kNodes - 1) % kNodes], i});
+  }
+  const uint64_t node = heap.block(24);
+  heap.put(node, {ContainerHeap::kData.value(), ContainerHeap::kData.value()});
+  heap.put(ContainerHeap::kData.value(), {node, node, 1});
+  // The node whose number is that of the others is the list of them.
+  CHECK(heap.count(StorageKind::kListNode, {}) == kNodes - 1 + 1);
 }
 
 TEST_CASE("the nodes of a tree know their parents") {

@@ -118,8 +118,8 @@ TEST_CASE("roots and types come back as they were") {
   writer.on_root_places(places);
   writer.on_block_types(types);
   writer.on_type_names(names);
-  const std::vector<SpareWords> spare{{0, 3}, {5, 0}, {299'999, 70'000}};
-  writer.on_spare_words(spare);
+  const std::vector<SlackWords> slack{{0, 3}, {5, 0}, {299'999, 70'000}};
+  writer.on_slack_words(slack);
   SnapshotMetadata metadata = full_metadata(1, 1);
   metadata.references.emplace();
   metadata.references->blocks = 300'000;
@@ -132,7 +132,7 @@ TEST_CASE("roots and types come back as they were") {
   reader.read_roots(places.size(), [&](const Root& root) { read_roots.push_back(root); });
   CHECK((read_roots == roots));
   CHECK((reader.read_type_names() == names));
-  CHECK((reader.read_spare_words() == spare));
+  CHECK((reader.read_slack_words() == slack));
   std::vector<TypeNumber> read_types;
   reader.read_block_types(names.size(), [&](BlockNumber first, std::span<const TypeNumber> some) {
     CHECK(first == read_types.size());
@@ -143,18 +143,18 @@ TEST_CASE("roots and types come back as they were") {
   CHECK_THROWS_AS(reader.read_block_types(1, [](BlockNumber, auto) {}), Error);
 }
 
-TEST_CASE("spare words of blocks that do not ascend or do not exist are refused") {
+TEST_CASE("slack words of blocks that do not ascend or do not exist are refused") {
   const TemporaryDirectory directory;
   const std::string path = directory.file("a.hsnap");
-  const auto is_read = [&path](const std::vector<SpareWords>& spare) {
+  const auto is_read = [&path](const std::vector<SlackWords>& slack) {
     SnapshotWriter writer({path, true});
-    writer.on_spare_words(spare);
+    writer.on_slack_words(slack);
     SnapshotMetadata metadata = full_metadata(1, 1);
     metadata.references.emplace();
     metadata.references->blocks = 10;
     writer.finish(metadata);
     try {
-      SnapshotReader::open(path).read_spare_words();
+      SnapshotReader::open(path).read_slack_words();
       return true;
     } catch (const Error&) {
       return false;
