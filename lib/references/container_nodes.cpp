@@ -137,7 +137,7 @@ BlockNumber NodeWalk::block_at(uint64_t address, uint64_t bytes) {
   return is_room ? place->block : kNoBlock;
 }
 
-bool NodeWalk::may_look_at(BlockNumber block) {
+inline bool NodeWalk::may_look_at(BlockNumber block) {
   if (block >= source_.map().first_slot()) return false;
   if (looks_ == 0) looks_ = source_.limit().take(kLooksTogether);
   if (looks_ == 0) return false;

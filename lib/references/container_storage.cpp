@@ -220,9 +220,9 @@ void ContainerStorage::find_slack_words(const BlockEdges& edges) {
   if (!has_capacities_ || edges.is_cut_off()) return;
   BlockEdges::Hint hint;
   for (BlockNumber block = 0; block < capacity_.size(); ++block) {
-    const bool is_known =
-        kind(block) == StorageKind::kArray || kind(block) == StorageKind::kDequeBuffer;
-    if (capacity_[block] == 0 || !is_known) continue;
+    if (capacity_[block] == 0) continue;
+    const StorageKind known = kind(block);
+    if (known != StorageKind::kArray && known != StorageKind::kDequeBuffer) continue;
     edges.each(block, hint, [&](uint32_t offset, BlockNumber) {
       if (offset < capacity_[block]) return true;
       slack_words_.push_back({block, capacity_[block]});
