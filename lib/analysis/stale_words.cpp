@@ -146,8 +146,8 @@ void StaleWords::read_types(const ReferenceStreams& references) {
   find_smaller_kinds(references.types);
 }
 
-// A rest that is too small for a chunk stays with the one before it (where words are of 8 bytes: else
-// malloc leaves none). An array of 16 bytes more has more elements.
+// A rest that is too small for a chunk stays with the one before it (where words are of 8 bytes:
+// else malloc leaves none). An array of 16 bytes more has more elements.
 void StaleWords::find_smaller_kinds(const std::vector<BlockType>& types) {
   constexpr size_t kRestWords = 2;
   if (word_ != 8) return;

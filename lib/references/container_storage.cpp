@@ -253,8 +253,8 @@ void ContainerStorage::follow_nodes(const BlockEdges& edges, const StartThread& 
   follow_containers(source, {like_nodes, rest}, start, mark_all);
 }
 
-// Whether a list begins with the first byte of a block that is as large as its next or last node, or
-// smaller than its only one.
+// Whether a list begins with the first byte of a block that is as large as its first or last node,
+// or smaller than its only one.
 bool ContainerStorage::begins_like_node(const NodeContainer& list) {
   if (list.begins == kNoBlock) return false;
   const uint64_t own = map_.usable(Address(list.header), hint_);

@@ -2,8 +2,8 @@
 //
 //   | heap_info, chunks, top | reserved: PROT_NONE |     up to a multiple of HEAP_MAX_SIZE
 //
-// The kernel leaves such a mapping out of a core, or says that it has no access. gcore dumps it, and
-// ELF flags say of it what they say of read-only memory, as gdb sets PF_R for every segment.
+// The kernel leaves such a mapping out of a core, or says that it has no access. gcore dumps it,
+// and ELF flags say of it what they say of read-only memory, as gdb sets PF_R for every segment.
 #pragma once
 
 #include <span>

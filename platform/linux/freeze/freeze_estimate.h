@@ -21,14 +21,14 @@ struct FreezeEstimate {
   std::chrono::nanoseconds stop{0};
 
   bool prefers_fork() const { return fork < stop; }
-  // If heapsnap, which reads, gets only so much of a processor; a fork is made by the target. Before
-  // with_kept(), after with_scan().
+  // If heapsnap, which reads, gets only so much of a processor; a fork is made by the target. Call
+  // it after with_scan() and before with_kept(): the latter counts with this share.
   FreezeEstimate with_processors(double processors) const;
   // If this many bytes, which a fork omits, are read from the target while it is stopped.
   FreezeEstimate with_kept(uint64_t bytes) const;
   // If all private memory is scanned, which for `stop` is while the target is stopped.
   FreezeEstimate with_scan() const;
-  // "copying the page tables of 1.0 GiB should take about 22 ms, reading it about 310 ms"
+  // "copying the page tables of 1.0 GiB should take about 22.5 ms, reading all of it 316.8 ms"
   std::string text() const;
 };
 

@@ -42,8 +42,8 @@ constexpr size_t kMostListedAnew = 400;
 // target without memory that a fork omits takes less where that was preferred to a copy.
 constexpr std::chrono::milliseconds kReadWithPriority{20};
 
-// A fork that is no longer is made even where stopping is quicker, for the references, which are not
-// looked for in a target that is stopped.
+// A fork that is no longer is made even where stopping is quicker, for the references, which are
+// not looked for in a target that is stopped.
 constexpr std::chrono::milliseconds kShortPause{10};
 
 uint64_t count_ns(std::chrono::nanoseconds duration) {
