@@ -190,4 +190,29 @@ MappingsWithUsage parse_smaps(std::string_view text, TornText torn) {
   return parsed;
 }
 
+std::vector<Mapping> overlaid(const std::vector<Mapping>& below,
+                              const std::vector<Mapping>& above) {
+  std::vector<Mapping> all;
+  all.reserve(below.size() + above.size());
+  Address covered{0};  // up to there all is in the result
+  const auto add_up_to = [&](Mapping part, Address end) {
+    const Address begin = std::max(part.range.begin, covered);
+    if (begin >= end) return;
+    if (!part.is_anonymous()) part.file_offset += begin - part.range.begin;
+    part.range = {begin, end};
+    all.push_back(std::move(part));
+  };
+  auto next = above.begin();
+  for (const Mapping& mapping : below) {
+    for (; next != above.end() && next->range.begin < mapping.range.end; ++next) {
+      add_up_to(mapping, next->range.begin);
+      all.push_back(*next);
+      covered = next->range.end;
+    }
+    add_up_to(mapping, mapping.range.end);
+  }
+  all.insert(all.end(), next, above.end());
+  return all;
+}
+
 }  // namespace heapsnap

@@ -55,6 +55,9 @@ enum class TornText {
 // are empty, unordered or overlap throw too, unless mended. Never reads anything.
 std::vector<Mapping> parse_maps(std::string_view text, TornText torn = TornText::kRefuse);
 
+// `above`, and what of `below` is outside these. Both are ascending, and so is the result.
+std::vector<Mapping> overlaid(const std::vector<Mapping>& below, const std::vector<Mapping>& above);
+
 // What a child made by fork(2) does not show of a mapping as it is, and what cannot just be read:
 // from VmFlags of smaps.
 struct MappingFlags {

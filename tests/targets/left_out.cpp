@@ -1,7 +1,10 @@
 // A target of which a fork leaves out a part, or wipes it.
 //
-//   left_out PART ADVICE   PART: heap, arena, mmapped, libc_data, code; ADVICE: dontfork,
+//   left_out PART ADVICE   PART: heap, arena, mmapped, libc_data, code, hole; ADVICE: dontfork,
 //   wipeonfork
+//
+// hole: memory of its own, at the highest place where mmap(2) finds room, while threads do nothing
+// but get and free blocks of their own mappings.
 //
 // Says "ready", or why the kernel refuses the advice, and ends when its standard input does.
 #include <malloc.h>
@@ -62,11 +65,30 @@ Range line_of_libc(const char* permissions) {
   return found;
 }
 
+constexpr size_t kHole = 16 << 20;
+
+void* map_hole() {
+  void* const hole =
+      mmap(nullptr, kHole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  std::memset(hole, 7, kHole);
+  return hole;
+}
+
+[[noreturn]] void map_and_unmap() {
+  while (true) {
+    void* volatile block = std::malloc(kLarge);
+    std::free(block);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
   const std::string part = argv[1];
+  mallopt(M_MMAP_THRESHOLD, kLarge / 2);  // for good
+  const bool is_hole = part == "hole";
+  void* const hole = is_hole ? map_hole() : nullptr;
   const std::vector<char*> blocks = allocate(6000);
   std::vector<char*> of_arena;
   std::thread([&] { of_arena = allocate(3000); }).join();
@@ -76,6 +98,11 @@ int main(int argc, char** argv) {
     std::memset(large.back(), 7, kLarge);
   }
   Range range;
+  if (is_hole) {
+    range.begin = reinterpret_cast<uintptr_t>(hole);
+    range.end = range.begin + kHole;
+    for (int i = 0; i < 2; ++i) std::thread(map_and_unmap).detach();
+  }
   if (part == "heap") range = around_middle(blocks);
   if (part == "arena") range = around_middle(of_arena);
   if (part == "mmapped") {

@@ -85,6 +85,12 @@ CallerTask caller_task(std::vector<SystemCall> chain, const SyscallGadget& gadge
 constexpr const char* kChildrenElsewhere =
     "children of the target are created in another PID namespace";
 
+SystemCall map_inaccessible(const AddressRange& range, uint64_t flags) {
+  return {SYS_mmap,
+          {range.begin.value(), range.size(), PROT_NONE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, ~uint64_t{0}, 0}};
+}
+
 }  // namespace
 
 std::optional<std::string> ForkSnapshot::refusal(const ProcFs& proc, int process, int tid,
@@ -281,10 +287,7 @@ bool ForkSnapshot::has(const Mapping& mapping) const {
 void ForkSnapshot::give_up(const std::vector<Mapping>& mappings, TraceClock::time_point deadline) {
   for (const Mapping& mapping : mappings) {
     const bool may_call = is_born_ && !is_closing_ && !is_giving_up_;
-    const SystemCall call{
-        SYS_mmap,
-        {mapping.range.begin.value(), mapping.range.size(), PROT_NONE,
-         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, ~uint64_t{0}, 0}};
+    const SystemCall call = map_inaccessible(mapping.range, MAP_FIXED);
     if (!may_call || TraceClock::now() >= deadline || !lets_fail(call)) return;
     if (!child_.begin_call(call)) return;
     const auto result = child_.end_call(deadline);
@@ -293,6 +296,13 @@ void ForkSnapshot::give_up(const std::vector<Mapping>& mappings, TraceClock::tim
       given_up_.add(mapping);
     }
   }
+}
+
+bool ForkSnapshot::occupy(const std::vector<AddressRange>& ranges) {
+  return std::all_of(ranges.begin(), ranges.end(), [this](const AddressRange& range) {
+    const SystemCall call = map_inaccessible(range, MAP_FIXED_NOREPLACE);
+    return lets_fail(call) && child_.call(call) == static_cast<long>(range.begin.value());
+  });
 }
 
 bool ForkSnapshot::shield_shared_memory() {

@@ -72,6 +72,10 @@ class ForkSnapshot {
   void give_up(const std::vector<Mapping>& mappings, TraceClock::time_point deadline);
   const GivenUpMappings& given_up() const { return given_up_; }
 
+  // Puts inaccessible memory in `ranges`, where the child has none, so that nothing else is mapped
+  // there by what it executes. Returns false if it cannot.
+  bool occupy(const std::vector<AddressRange>& ranges);
+
   // Makes the child unable to write to memory shared with the target, before it executes any of the
   // target's code: a store through a stale pointer may hit that memory. Returns false if it can
   // still write to some. unshield_shared_memory() restores the access of the mappings.

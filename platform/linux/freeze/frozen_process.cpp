@@ -42,8 +42,8 @@ constexpr size_t kMostListedAnew = 400;
 // target without memory that a fork omits takes less where that was preferred to a copy.
 constexpr std::chrono::milliseconds kReadWithPriority{20};
 
-// A fork that is no longer is made even where stopping is quicker, for the references, which are
-// not looked for in a target that is stopped.
+// A fork that omits memory and is no longer is made even where stopping is quicker, for the
+// references: in a target that is stopped, they are looked for only if asked for.
 constexpr std::chrono::milliseconds kShortPause{10};
 
 uint64_t count_ns(std::chrono::nanoseconds duration) {
@@ -360,6 +360,10 @@ std::optional<std::string> FrozenProcess::look_at_copy(const FreezeOptions& opti
   if (!inside_malloc_.empty()) {
     if (!snapshot_->shield_shared_memory()) {
       return "it could not be prevented from writing to memory that it shares with the target";
+    }
+    if (!snapshot_->occupy(omissions_.kept().ranges())) {
+      return "a thread inside the allocator could map memory where a fork omits some (madvise "
+             "MADV_DONTFORK)";
     }
     exit = step_out_in_child(options.malloc_text, child, *view_.memory, inside_malloc_);
     snapshot_->unshield_shared_memory();

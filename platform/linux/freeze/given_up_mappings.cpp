@@ -66,25 +66,6 @@ Address GivenUpMappings::next_border(Address address) const {
   return next->range.contains(address) ? next->range.end : next->range.begin;
 }
 
-std::vector<Mapping> GivenUpMappings::completed(const std::vector<Mapping>& of_copy) const {
-  std::vector<Mapping> all;
-  all.reserve(of_copy.size() + mappings_.size());
-  auto next = mappings_.begin();
-  for (const Mapping& mapping : of_copy) {
-    Mapping rest = mapping;
-    for (; next != mappings_.end() && next->range.begin < mapping.range.end; ++next) {
-      Mapping part = rest;
-      part.range.end = std::max(part.range.begin, next->range.begin);
-      if (part.range.size() != 0) all.push_back(std::move(part));
-      all.push_back(*next);
-      rest.range.begin = next->range.end;
-    }
-    if (rest.range.begin < rest.range.end) all.push_back(std::move(rest));
-  }
-  all.insert(all.end(), next, mappings_.end());
-  return all;
-}
-
 size_t HalfGivenUpMemory::read(Address from, std::span<std::byte> out) {
   size_t count = 0;
   while (count < out.size()) {

@@ -35,7 +35,9 @@ class GivenUpMappings {
   // Where one of them ends or begins after `address`; the end of memory if there is none.
   Address next_border(Address address) const;
   // The mappings of the target: what of `of_copy` is outside these, and these.
-  std::vector<Mapping> completed(const std::vector<Mapping>& of_copy) const;
+  std::vector<Mapping> completed(const std::vector<Mapping>& of_copy) const {
+    return overlaid(of_copy, mappings_);
+  }
 
  private:
   const Mapping* find(Address address) const;

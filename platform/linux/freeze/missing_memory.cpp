@@ -154,15 +154,24 @@ std::optional<PageMap::Bytes> MissingMemory::bytes_of(const Mapping& mapping) co
   return bytes;
 }
 
-std::vector<Mapping> MissingMemory::completed(std::vector<Mapping> of_copy) const {
+std::vector<AddressRange> MissingMemory::ranges() const {
+  std::vector<AddressRange> ranges;
   for (const Part& part : parts_) {
-    const auto behind = std::lower_bound(
-        of_copy.begin(), of_copy.end(), part.mapping.range.begin,
-        [](const Mapping& mapping, Address at) { return mapping.range.end <= at; });
-    const bool is_there = behind != of_copy.end() && behind->range.overlaps(part.mapping.range);
-    if (!is_there) of_copy.insert(behind, part.mapping);
+    const AddressRange& range = part.mapping.range;
+    if (!ranges.empty() && ranges.back().end == range.begin) {
+      ranges.back().end = range.end;
+    } else {
+      ranges.push_back(range);
+    }
   }
-  return of_copy;
+  return ranges;
+}
+
+std::vector<Mapping> MissingMemory::completed(const std::vector<Mapping>& of_copy) const {
+  std::vector<Mapping> kept;
+  kept.reserve(parts_.size());
+  for (const Part& part : parts_) kept.push_back(part.mapping);
+  return overlaid(of_copy, kept);
 }
 
 }  // namespace heapsnap

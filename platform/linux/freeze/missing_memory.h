@@ -49,8 +49,10 @@ class MissingMemory {
   // How much of a kept mapping was in memory; nullopt for others.
   std::optional<PageMap::Bytes> bytes_of(const Mapping& mapping) const;
 
-  // `of_copy` and the mappings that are missing there.
-  std::vector<Mapping> completed(std::vector<Mapping> of_copy) const;
+  // Where that is; neighbours are one range.
+  std::vector<AddressRange> ranges() const;
+  // The mappings of the target: what of `of_copy` is outside of those that are kept, and these.
+  std::vector<Mapping> completed(const std::vector<Mapping>& of_copy) const;
 
  private:
   struct Run {
