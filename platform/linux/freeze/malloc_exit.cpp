@@ -129,17 +129,15 @@ bool follows_call(MemoryReader& memory, uint64_t address) {
   });
 }
 
-// Whether a signal handler that interrupted the allocator is running: the interrupted address is
-// near the top of the stack, and most such addresses do not follow a call. If other code than the
-// allocator's runs and there is no such address, no arena is half changed: either a stale return
-// address is in the frame of a function that has nothing to do with the allocator, or the function
-// copies or clears memory, or asks for the number of processors.
+// Whether a signal handler that interrupted the allocator is running. If other code than the
+// allocator's runs and there is none, no arena is half changed: either a stale address is in the
+// frame of a function that has nothing to do with the allocator, or the function copies or clears
+// memory, or asks for the number of processors.
 bool interrupts(const MallocText& text, const user_regs_struct& registers, MemoryReader& memory) {
-  std::array<uint64_t, kNearStack / sizeof(uint64_t)> words{};
-  memory.read(Address(registers.rsp), std::as_writable_bytes(std::span(words)));
-  return std::any_of(words.begin(), words.end(), [&](uint64_t word) {
-    return is_in_text(text, word) && !follows_call(memory, word);
-  });
+  return find_handler_return(
+             registers.rsp, std::nullopt, kNearStack,
+             [&text](uint64_t at) { return is_in_text(text, at); }, memory)
+      .has_value();
 }
 
 // Return addresses on the stack that lead out of the allocator, with an int3 at each while this
@@ -372,7 +370,7 @@ size_t handlers_inside_malloc(const MallocText& text, std::span<const BlockingTh
 MallocExit step_out_in_child(const MallocText& text, SnapshotChild& child, MemoryReader& memory,
                              std::vector<ThreadContext>& inside) {
   MallocExit exit;
-  StepClock clock(child.pid());
+  StepClock clock(child);
   std::vector<ThreadContext*> left;
   for (ThreadContext& context : inside) left.push_back(&context);
   // A thread that waits for a lock gets it once its holder is out: as many rounds as there are

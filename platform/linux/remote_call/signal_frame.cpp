@@ -43,9 +43,11 @@ bool returns_from_handler(uint64_t address, MemoryReader& memory) {
   return memory.read_exact(Address(address), code) && find_restore_rt(code) == 0;
 }
 
-bool is_of_running_handler(const SignalFrame& frame, uint64_t mask, MemoryReader& memory) {
-  return frame.context.link == 0 && adds_to(mask, frame.context.signal_mask) &&
-         returns_from_handler(frame.restorer, memory);
+bool is_of_running_handler(const SignalFrame& frame, std::optional<uint64_t> mask,
+                           MemoryReader& memory) {
+  if (frame.context.link != 0) return false;
+  return !mask || (adds_to(*mask, frame.context.signal_mask) &&
+                   returns_from_handler(frame.restorer, memory));
 }
 
 bool is_syscall_at(uint64_t address, MemoryReader& memory) {
@@ -97,8 +99,8 @@ std::vector<user_regs_struct> interrupted_by_handlers(const user_regs_struct& re
   return found;
 }
 
-std::optional<HandlerReturn> find_handler_return(uint64_t stack_pointer, uint64_t signal_mask,
-                                                 size_t room,
+std::optional<HandlerReturn> find_handler_return(uint64_t stack_pointer,
+                                                 std::optional<uint64_t> signal_mask, size_t room,
                                                  const std::function<bool(uint64_t)>& wanted,
                                                  MemoryReader& memory) {
   const uint64_t begin = stack_pointer & ~uint64_t{7};

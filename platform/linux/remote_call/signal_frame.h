@@ -62,9 +62,10 @@ struct HandlerReturn {
 };
 // For the innermost handler whose frame begins in the `room` bytes from `stack_pointer` on and that
 // has interrupted code at an address for which `wanted` is true. What is said above about frames
-// also applies here.
-std::optional<HandlerReturn> find_handler_return(uint64_t stack_pointer, uint64_t signal_mask,
-                                                 size_t room,
+// also applies here. Without `signal_mask`, whatever looks like a frame is one: also that of a
+// handler with SA_NODEFER or an unknown restorer, and the remains of one that has returned.
+std::optional<HandlerReturn> find_handler_return(uint64_t stack_pointer,
+                                                 std::optional<uint64_t> signal_mask, size_t room,
                                                  const std::function<bool(uint64_t)>& wanted,
                                                  MemoryReader& memory);
 
