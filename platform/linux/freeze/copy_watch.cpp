@@ -89,7 +89,10 @@ void CopyWatch::begin_call() {
 void CopyWatch::end_call() {
   const std::lock_guard lock(call_mutex_);
   call_deadline_.reset();
-  if (const int copy = std::exchange(hurried_, 0)) make_ordinary(copy);
+  const int copy = std::exchange(hurried_, 0);
+  if (copy == 0 || is_killed_) return;
+  make_ordinary(copy);
+  if (is_killed_) make_realtime(copy);  // just now
 }
 
 std::optional<std::string> CopyWatch::reason() const {
@@ -127,8 +130,9 @@ std::chrono::nanoseconds CopyWatch::look() {
 }
 
 bool CopyWatch::look_at_call() {
-  const std::lock_guard lock(call_mutex_);
-  if (!call_deadline_) return false;
+  const std::unique_lock lock(call_mutex_, std::try_to_lock);
+  // A call that begins or ends just now is not late.
+  if (!lock || !call_deadline_) return false;
   const auto left = *call_deadline_ - Clock::now();
   const bool is_late = left <= patience_ - std::min(kUntilHurry, patience_ / 2);
   // One that is real-time already is not ours to change.
@@ -185,11 +189,8 @@ void CopyWatch::kill() {
   cpu_set_t all;
   std::memset(&all, 0xff, sizeof all);
   ::sched_setaffinity(child_, sizeof all, &all);
-  {
-    const std::lock_guard lock(call_mutex_);
-    hurried_ = 0;  // until its end
-  }
-  make_realtime(child_);
+  is_killed_ = true;
+  make_realtime(child_);  // until its end
   if (!child_fd_ || ::syscall(kPidfdSendSignal, child_fd_.get(), SIGKILL, nullptr, 0) != 0) {
     ::kill(child_, SIGKILL);
   }

@@ -10,7 +10,8 @@
 //            for a process that does not answer (userfaultfd(2), FUSE). We wait for it no longer
 //            than its deadline, and then kill the copy. It may also wait for a processor that
 //            others want: after a quarter of a second it gets real-time priority until its end.
-//            (At all other times only the thread that makes the calls sets the copy's priority.)
+//            (At all other times only the thread that makes the calls sets the copy's priority,
+//            until the copy is killed.)
 //
 // Where the OOM killer ends whole groups, the copy had to find room for all of its memory, and is
 // killed when a limit is near all the same.
@@ -56,6 +57,8 @@ class CopyWatch {
   void set_budget(uint64_t bytes);
   // True once the copy is void: what is read of it then is to count as lost.
   const std::atomic<bool>& is_void() const { return is_void_; }
+  // Whether it was killed, and has real-time priority on its way out.
+  bool is_killed() const { return is_killed_; }
   // Whether the limits leave room for all that the copy may come to take.
   bool has_room_for_all();
   // Ends the watch: the child is not killed any more. Without begin() nothing happens.
@@ -87,11 +90,13 @@ class CopyWatch {
   BusyClock busy_;
   FaultCount faults_;  // since begin()
   std::atomic<bool> is_void_{false};
-  // Taken for each step of the copy: held for a moment only, and with mutex_ only after that.
+  // Taken for each step of the copy. The thread that makes the calls may be kept off the processor
+  // while it holds it: so the watch never waits for it.
   std::mutex call_mutex_;
   std::optional<std::chrono::steady_clock::time_point> call_deadline_;  // guarded by call_mutex_
   // The copy, if it has real-time priority for a call that is late. Guarded by call_mutex_.
   int hurried_ = 0;
+  std::atomic<bool> is_killed_{false};
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   int child_ = 0;      // guarded by mutex_, like all below; 0: there is none to watch

@@ -28,7 +28,7 @@ struct FreezeEstimate {
   FreezeEstimate with_kept(uint64_t bytes) const;
   // If all private memory is scanned, which for `stop` is while the target is stopped.
   FreezeEstimate with_scan() const;
-  // "copying the page tables of 1.0 GiB should take about 22.5 ms, reading all of it 316.8 ms"
+  // "copying the page tables of 1.0 GiB should take about 22.9 ms, reading all of it 316.8 ms"
   std::string text() const;
 };
 

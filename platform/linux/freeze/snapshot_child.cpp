@@ -185,6 +185,10 @@ bool SnapshotChild::step() {
   return resume_by(PTRACE_SINGLESTEP) == SIGTRAP;
 }
 
+void SnapshotChild::end_priority() {
+  if (watch_ == nullptr || !watch_->is_killed()) make_ordinary(pid_);
+}
+
 SnapshotChild::RunEnd SnapshotChild::run(TraceClock::time_point deadline) {
   constexpr std::chrono::seconds kToStop{1};
   constexpr uint64_t kSyscallSize = 2;
@@ -194,7 +198,7 @@ SnapshotChild::RunEnd SnapshotChild::run(TraceClock::time_point deadline) {
     self.interrupt();
     make_realtime(pid_);  // to stop, it needs a processor
     self.wait(TraceClock::now() + kToStop);
-    make_ordinary(pid_);
+    end_priority();
   }
   ended_ = self.is_gone();
   if (!self.is_stopped()) return RunEnd::kFault;

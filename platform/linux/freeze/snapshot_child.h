@@ -50,6 +50,8 @@ class SnapshotChild {
   std::optional<long> end_call();
   // Whether `watch` says that nothing of it may be used any more.
   bool is_void() const { return watch_ != nullptr && watch_->is_void(); }
+  // Makes it SCHED_OTHER, unless `watch` has killed it.
+  void end_priority();
   // For ProcessMemory::gone_when(); null without a watch.
   const std::atomic<bool>* void_flag() const {
     return watch_ == nullptr ? nullptr : &watch_->is_void();

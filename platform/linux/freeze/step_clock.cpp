@@ -8,7 +8,8 @@
 namespace heapsnap {
 
 StepClock::~StepClock() {
-  make_ordinary(child_);
+  child_.end_priority();
+  if (nice_before_) set_nice(child_.pid(), *nice_before_);
 }
 
 void StepClock::tick() {
@@ -25,7 +26,7 @@ void StepClock::tick() {
     end_burst();
   } else if (!priority_) {
     priority_.emplace();
-    has_bursts_ = make_realtime(child_);
+    has_bursts_ = make_realtime(child_.pid());
   }
 }
 
@@ -33,11 +34,12 @@ void StepClock::leave_steps() {
   now_ = TraceClock::now();
   bursts_.leave(now_);
   end_burst();
+  if (!nice_before_) nice_before_ = make_least_nice(child_.pid());
 }
 
 void StepClock::end_burst() {
   if (!priority_) return;
-  make_ordinary(child_);
+  child_.end_priority();
   priority_.reset();
 }
 

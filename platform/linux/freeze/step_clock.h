@@ -1,12 +1,15 @@
 // Gives each step of the copy its time and its priority.
 //
 // In a burst (step_bursts.h) heapsnap and the copy have real-time priority. The copy has it for
-// steps only: one that ran would keep the processor if heapsnap were stopped just then.
+// steps only: one that ran would keep the processor if heapsnap were stopped just then. From when
+// it first runs it has the nice value -20: else it would get no more of a processor than any busy
+// thread of the target.
 #pragma once
 
 #include <chrono>
 #include <optional>
 
+#include "platform/linux/freeze/snapshot_child.h"
 #include "platform/linux/freeze/step_bursts.h"
 #include "platform/linux/self/realtime_priority.h"
 
@@ -18,10 +21,10 @@ class StepClock {
   static constexpr std::chrono::seconds kMostTime{5};
 
   // On the thread that takes the steps, as are all calls.
-  explicit StepClock(int child) : child_(child) {}
+  explicit StepClock(SnapshotChild& child) : child_(child) {}
   StepClock(const StepClock&) = delete;
   StepClock& operator=(const StepClock&) = delete;
-  // Leaves the copy without real-time priority.
+  // Leaves the copy as it was, unless it was killed.
   ~StepClock();
 
   // To be called before each step. Sleeps until the next burst if others would have to wait.
@@ -39,12 +42,13 @@ class StepClock {
 
   void end_burst();
 
-  const int child_;
+  SnapshotChild& child_;
   const TraceClock::time_point begin_ = TraceClock::now();
   TraceClock::time_point now_ = begin_;
   StepBursts bursts_{begin_};
   bool has_bursts_ = false;  // whether the copy got real-time priority in the last burst
   std::optional<RealtimePriority> priority_;  // in a burst
+  std::optional<int> nice_before_;            // the copy's, once it has run
 };
 
 }  // namespace heapsnap

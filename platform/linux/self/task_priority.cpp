@@ -1,6 +1,7 @@
 #include "platform/linux/self/task_priority.h"
 
 #include <sched.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
@@ -56,6 +57,16 @@ bool make_realtime(int tid) noexcept {
 
 void make_ordinary(int tid) noexcept {
   set_policy(tid, SCHED_OTHER, 0);
+}
+
+int make_least_nice(int tid) noexcept {
+  const int before = ::getpriority(PRIO_PROCESS, static_cast<id_t>(tid));
+  set_nice(tid, -20);
+  return before;
+}
+
+void set_nice(int tid, int nice) noexcept {
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(tid), nice);
 }
 
 }  // namespace heapsnap

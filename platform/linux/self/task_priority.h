@@ -32,4 +32,8 @@ bool make_realtime(int tid) noexcept;
 // SCHED_BATCH or SCHED_IDLE: we wait for it, and it ends soon.
 void make_ordinary(int tid) noexcept;
 
+// Makes its nice value -20, if that is permitted, and returns the one before.
+int make_least_nice(int tid) noexcept;
+void set_nice(int tid, int nice) noexcept;
+
 }  // namespace heapsnap
