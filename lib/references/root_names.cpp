@@ -110,7 +110,7 @@ class RootNaming {
       case RootKind::kThreadLocal: sort_out_storage(word, region, number); return;
       case RootKind::kStack:
       case RootKind::kMapping:
-        if (const FrameIndex::Frame* const frame = frames_.find(word.address)) {
+        if (const FrameIndex::Frame* const frame = frame_of(word.address, region)) {
           found_.place_of[number] = frame_place(*frame);
           return;
         }
@@ -121,6 +121,12 @@ class RootNaming {
     }
     found_.place_of[number] =
         region.kind == RootKind::kStack ? stack_place(region) : mapping_place(region);
+  }
+
+  // What may not be read is of no frame, but of the mapping beside that of a stack.
+  const FrameIndex::Frame* frame_of(Address address, const RootRegion& region) const {
+    const bool may_be_of_frame = context_.space.mappings()[region.mapping].readable;
+    return may_be_of_frame ? frames_.find(address) : nullptr;
   }
 
   void sort_out_storage(const RootWord& word, const RootRegion& region, size_t number) {

@@ -144,7 +144,7 @@ class RegionSearch {
     const auto& mappings = space_.mappings();
     for (uint32_t i = 0; i < mappings.size(); ++i) {
       const Mapping& mapping = mappings[i];
-      if (!mapping.readable || is_of_kernel(mapping) || is_of_device(mapping)) continue;
+      if (is_of_kernel(mapping) || is_of_device(mapping)) continue;
       // What is private and of no file was written by the process, even where it may not any more.
       const bool is_own = !mapping.shared && (mapping.writable || mapping.is_anonymous() ||
                                               mapping.is_anonymous_hugetlb());
@@ -156,10 +156,15 @@ class RegionSearch {
       claims_.for_each(mapping.range, [&](AddressRange part, const RangeClaims::Claim* claim) {
         if (claim != nullptr && !claim->is_root) return;
         const bool is_variable = claim != nullptr && claim->region.kind == RootKind::kVariable;
+        const RootRegion region = claim == nullptr ? unclaimed(mapping) : claim->region;
+        // What lies in a stack there is the guard, or beside it.
+        if (is_own && !mapping.readable) {
+          return add_present(part, i, region.kind == RootKind::kStack ? RootRegion{} : region);
+        }
         const bool is_of_module = modules_.find(part.begin) != LoadedModules::kNone;
         if (may_be_written && claim == nullptr && !is_of_module) return add_written(part, i);
         if (may_be_written && (!is_variable || mapping.executable)) return;
-        add(part, i, claim == nullptr ? unclaimed(mapping) : claim->region);
+        add(part, i, region);
       });
     }
     return std::move(found_);
@@ -216,25 +221,61 @@ class RegionSearch {
     found_.regions.push_back(region);
   }
 
+  // Of memory that may not be read (mprotect(2), or only reserved), what is there: the kernel reads
+  // it for a tracer.
+  void add_present(AddressRange range, uint32_t mapping, const RootRegion& region) {
+    PageResidency& residency = target_.residency();
+    const uint64_t page = residency.page_size();
+    range = {range.begin.align_up(page), range.end.align_down(page)};
+    if (!residency.knows_pages()) return add_dumped(range, mapping, region);
+    const auto is_there = [](PageState state) {
+      return state != PageState::kAbsent && state != PageState::kUnknown;
+    };
+    while (range.begin < range.end) {
+      range.begin = residency.absent_until(range);
+      const uint64_t pages = std::min({range.size() / page, kPagesAtOnce, pages_left_});
+      if (pages == 0) return;
+      range.begin = add_pages({range.begin, range.begin + pages * page}, is_there, mapping, region);
+    }
+  }
+
+  void add_dumped(AddressRange range, uint32_t mapping, const RootRegion& region) {
+    while (range.begin < range.end) {
+      const AddressRange dumped = target_.memory().next_readable(range);
+      if (dumped.is_empty()) return;
+      add({std::max(range.begin, dumped.begin), std::min(range.end, dumped.end)}, mapping, region);
+      range.begin = dumped.end;
+    }
+  }
+
   // Of a mapping of a file, the pages that the process has a copy of its own of.
   void add_written(AddressRange range, uint32_t mapping) {
     const uint64_t page = target_.residency().page_size();
-    const uint64_t pages = range.size() / page;
-    if (!range.begin.is_aligned(page) || pages > pages_left_) return;
-    pages_left_ -= pages;
-    std::vector<PageState> states(pages);
-    target_.residency().read(range.begin, states);
+    if (!range.begin.is_aligned(page) || range.size() / page > pages_left_) return;
     const auto is_written = [](PageState state) {
       return state == PageState::kResident || state == PageState::kSwapped;
     };
-    for (uint64_t first = 0; first < pages;) {
+    range.end = range.begin + range.size() / page * page;
+    add_pages(range, is_written, mapping, {});
+  }
+
+  // Of whole pages, those whose state is as wanted. Returns the end of `range`.
+  template <typename Wanted>
+  Address add_pages(AddressRange range, Wanted is_wanted, uint32_t mapping,
+                    const RootRegion& region) {
+    const uint64_t page = target_.residency().page_size();
+    std::vector<PageState> states(range.size() / page);
+    pages_left_ -= states.size();
+    target_.residency().read(range.begin, states);
+    for (uint64_t first = 0; first < states.size();) {
       uint64_t end = first + 1;
-      while (end < pages && is_written(states[end]) == is_written(states[first])) ++end;
-      if (is_written(states[first])) {
-        add({range.begin + first * page, range.begin + end * page}, mapping, {});
+      while (end < states.size() && is_wanted(states[end]) == is_wanted(states[first])) ++end;
+      if (is_wanted(states[first])) {
+        add({range.begin + first * page, range.begin + end * page}, mapping, region);
       }
       first = end;
     }
+    return range.end;
   }
 
   // Bytes of struct pthread (x86-64, 2.36), where the stack above does not tell.
@@ -246,7 +287,8 @@ class RegionSearch {
   unsigned word_;
   RangeClaims claims_;
   RootRegions found_;
-  uint64_t pages_left_ = 1 << 18;  // of mappings of files to ask for: large ones are data
+  static constexpr uint64_t kPagesAtOnce = 4096;
+  uint64_t pages_left_ = 1 << 18;  // to ask for, of files and of what may not be read
 };
 
 }  // namespace

@@ -4,6 +4,8 @@
 //   stacks    | dead | red zone, frames | TLS, struct pthread |     all but the dead part
 //   others    mappings of the program's own               all that it can write, or has written
 //
+// Memory that the program has made inaccessible (PROT_NONE) or may only write to counts, too.
+//
 // What is left out: malloc's memory (heaps, arenas, mmapped chunks), the tracker's tables, devices,
 // files that the process only reads, and stacks where no thread is: below a stack pointer, and of
 // threads that have ended (thread_stacks.h).

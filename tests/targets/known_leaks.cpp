@@ -119,6 +119,19 @@ void* volatile g_interior;
   say("kept mapping", mapping[5000]);
 }
 
+// What may not be read now is still there when it may again.
+[[gnu::noinline]] void keep_inaccessibly() {
+  constexpr size_t kSize = 64 << 20;  // mostly never touched
+  for (const int access : {PROT_WRITE, PROT_NONE}) {
+    auto** const mapping =
+        static_cast<void**>(mmap(nullptr, kSize, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    mapping[5000] = std::malloc(72);
+    say("kept inaccessible", mapping[5000]);
+    mprotect(mapping, kSize, access);
+  }
+}
+
 void** volatile g_large;
 [[gnu::noinline]] void keep_by_mmapped_chunk() {
   g_large = static_cast<void**>(std::calloc(1, 4 << 20));
@@ -282,6 +295,7 @@ int main(int argc, char** argv) {
   leak_in_freed();
   leave_below_stack_pointer();
   keep_by_mapping();
+  keep_inaccessibly();
   keep_by_mmapped_chunk();
   leak_in_file();
   leak_behind_text();

@@ -201,7 +201,7 @@ void say_mappings() {
   say("mapping", "private", map(kBoth, MAP_PRIVATE | MAP_ANONYMOUS));
   say("mapping", "sealed", map(PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS));
   say("mapping", "shared", map(kBoth, MAP_SHARED | MAP_ANONYMOUS));
-  say("nowhere", "protected", map(PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS));
+  say("mapping", "protected", map(PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS));
   say("nowhere", "block", static_cast<char*>(std::malloc(100)) + 16);
   say("nowhere", "mmapped block", static_cast<char*>(std::malloc(1 << 20)) + 64);
 }

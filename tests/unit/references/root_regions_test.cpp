@@ -83,6 +83,23 @@ TEST_CASE("of a private mapping of a file that is protected, the pages that were
   CHECK(fixture.ranges() == expected);
 }
 
+TEST_CASE("of memory that may not be read, the pages that are there") {
+  RegionFixture fixture;
+  fixture.target.map("10000-20000 ---p 00000000 00:00 0");
+  for (uint64_t page = 0x10000; page < 0x20000; page += 0x1000) {
+    fixture.target.set_state(Address(page), PageState::kAbsent);
+  }
+  fixture.target.set_state(Address(0x11000), PageState::kResident);
+  fixture.target.set_state(Address(0x12000), PageState::kResidentHuge);
+  fixture.target.set_state(Address(0x1f000), PageState::kSwapped);
+  fixture.target.map("30000-32000 -w-p 00000000 00:00 0");
+  fixture.target.set_state(Address(0x31000), PageState::kResident);
+  const Regions expected = {expected_region(RootKind::kMapping, 0x11000, 0x13000),
+                            expected_region(RootKind::kMapping, 0x1f000, 0x20000),
+                            expected_region(RootKind::kMapping, 0x31000, 0x32000)};
+  CHECK(fixture.ranges() == expected);
+}
+
 TEST_CASE("data of a module with RELRO, without the code") {
   RegionFixture fixture;
   FakeModule().load(fixture.target, kLibrary, "/lib/libfoo.so");
