@@ -14,6 +14,9 @@ namespace {
 // Fewer tell nothing.
 constexpr uint64_t kFewBlocks = 16;
 
+// Behind capacities: malloc gives a page at most. All more are left over.
+constexpr size_t kMostCountedWords = 1 << 20;
+
 constexpr StorageKind kTexts[] = {StorageKind::kText, StorageKind::kText16, StorageKind::kText32,
                                   StorageKind::kStreamBuffer};
 // As debug information names arrays whose elements are no addresses.
@@ -50,6 +53,8 @@ class StaleWords::Counting final : public ReferenceSink {
     for (size_t i = 0; i < batch.counts.size(); ++i) {
       const size_t end = next + batch.counts[i];
       words_.find_heads(batch, i, next, end);
+      words_.find_larger_nodes(batch, i, next, end);
+      words_.count_behind_capacity(batch, i, next, end);
       const Kind& kind = words_.kind_of(batch.first + i);
       for (; next < end; ++next) {
         const uint32_t offset = batch.offsets[next];
@@ -84,6 +89,45 @@ void StaleWords::find_heads(const ReferenceBatch& batch, size_t i, size_t begin,
   }
 }
 
+void StaleWords::find_larger_nodes(const ReferenceBatch& batch, size_t i, size_t begin,
+                                   size_t end) {
+  const auto node = static_cast<BlockNumber>(batch.first + i);
+  if (!has_smaller_kinds_ || node >= sizes_.size()) return;
+  for (size_t at = begin; at < end; ++at) {
+    const uint32_t offset = batch.offsets[at];
+    if (offset < kNodeWords && links_[offset].contains(node)) {
+      compare_sizes(node, batch.targets[at]);
+    }
+  }
+}
+
+void StaleWords::count_behind_capacity(const ReferenceBatch& batch, size_t i, size_t begin,
+                                       size_t end) {
+  const uint64_t block = batch.first + i;
+  if (slack_sizes_.empty() || block >= sizes_.size() ||
+      with_slack_.contains(static_cast<BlockNumber>(block))) {
+    return;
+  }
+  const auto of_size = slack_sizes_.find(sizes_[static_cast<BlockNumber>(block)]);
+  if (of_size == slack_sizes_.end()) return;
+  auto& [first, blocks, holding] = of_size->second;
+  ++blocks;
+  for (size_t at = begin; at < end; ++at) {
+    const uint32_t offset = batch.offsets[at];
+    if (offset >= first && offset - first < holding.size()) ++holding[offset - first];
+  }
+}
+
+void StaleWords::compare_sizes(BlockNumber node, BlockNumber next) {
+  if (next >= sizes_.size()) return;
+  const auto is_larger = [&](BlockNumber block, BlockNumber other) {
+    const KindNumber smaller = kind_of(block).smaller;
+    return smaller != kNotCompared && smaller == kind_of_[other];
+  };
+  if (is_larger(node, next)) larger_nodes_.insert(node);
+  if (is_larger(next, node)) larger_nodes_.insert(next);
+}
+
 StaleWords::StaleWords(const ReferenceStreams& references, const BlockSizes& sizes, unsigned word)
     : sizes_(sizes),
       word_(word),
@@ -102,7 +146,16 @@ StaleWords::StaleWords(const ReferenceStreams& references, const BlockSizes& siz
   }
   kind_of_.assign(sizes.size(), kNotCompared);
   for (const SlackWords& words : slack_words_) {
-    if (words.block < sizes.size()) with_slack_.insert(words.block);
+    if (words.block >= sizes.size()) continue;
+    with_slack_.insert(words.block);
+    OfSize& of_size = slack_sizes_[sizes[words.block]];
+    of_size.first = std::min(of_size.first, words.first);
+  }
+  size_t counted = 0;
+  for (auto& [size, of_size] : slack_sizes_) {
+    const uint64_t words = std::max<uint64_t>(size / word, of_size.first) - of_size.first;
+    of_size.holding.resize(std::min<uint64_t>(words, kMostCountedWords - counted));
+    counted += of_size.holding.size();
   }
   read_types(references);
   Counting counting(*this);
@@ -157,7 +210,9 @@ void StaleWords::find_smaller_kinds(const std::vector<BlockType>& types) {
     if (node_links(types[type]).words == 0) continue;
     const auto smaller = typed_kinds_.find({type, words - kRestWords});
     if (smaller == typed_kinds_.end() || kinds_[number].blocks >= kFewBlocks) continue;
-    if (kinds_[smaller->second].blocks >= kFewBlocks) kinds_[number].smaller = smaller->second;
+    if (kinds_[smaller->second].blocks < kFewBlocks) continue;
+    kinds_[number].smaller = smaller->second;
+    has_smaller_kinds_ = true;
   }
 }
 
@@ -188,11 +243,12 @@ const StaleWords::Kind& StaleWords::kind_of(uint64_t block) const {
   return kinds_[block < kind_of_.size() ? kind_of_[block] : kNotCompared];
 }
 
-bool StaleWords::is_rare(const Kind& kind, uint32_t offset) const {
+bool StaleWords::is_rare(BlockNumber block, uint32_t offset) const {
+  const Kind& kind = kind_of(block);
   if (offset >= kind.words) return false;
   constexpr uint32_t kDeclared = 64;  // words that BlockType::pointers tells of
   if (offset < kDeclared && (kind.pointers >> offset & 1) != 0) return false;
-  if (kind.smaller != kNotCompared) {
+  if (larger_nodes_.contains(block)) {
     const Kind& smaller = kinds_[kind.smaller];
     return offset >= smaller.words ||
            is_rarely_held(holding_[smaller.first + offset], smaller.blocks);
@@ -205,7 +261,12 @@ bool StaleWords::is_slack(BlockNumber block, uint32_t offset) const {
   const auto words = std::lower_bound(
       slack_words_.begin(), slack_words_.end(), block,
       [](const SlackWords& one, BlockNumber wanted) { return one.block < wanted; });
-  return words->first <= offset;
+  if (offset < words->used_from) return true;
+  if (offset < words->first) return false;
+  const OfSize& others = slack_sizes_.at(sizes_[block]);
+  const uint32_t at = offset - others.first;
+  return others.blocks < kFewBlocks || at >= others.holding.size() ||
+         others.holding[at] * 2 < others.blocks;
 }
 
 bool StaleWords::contains(uint64_t source, uint32_t offset, BlockNumber target) const {
@@ -214,7 +275,7 @@ bool StaleWords::contains(uint64_t source, uint32_t offset, BlockNumber target) 
   if (texts_.contains(block) || is_slack(block, offset)) return true;
   if (offset < kNodeWords && links_[offset].contains(block)) return false;
   if (heads_.contains(block) && target < nodes_.blocks() && nodes_.contains(target)) return false;
-  return !exact_.contains(block) && is_rare(kind_of(source), offset);
+  return !exact_.contains(block) && is_rare(block, offset);
 }
 
 }  // namespace heapsnap

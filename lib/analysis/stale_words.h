@@ -6,12 +6,14 @@
 //
 // A word may be stale when it is
 //   - among the characters of a string, or among numbers that are no addresses by their type;
-//   - in what malloc gave a container beyond what it asked for (SlackWords);
+//   - in what malloc gave a container beyond what it asked for (SlackWords), unless most blocks of
+//     that size that are no containers' hold an address there: then it is the chunk of an arena, or
+//     a node with an array, that three pointers lead into as into a vector;
 //   - one at whose place fewer than one in eight of the blocks of that type and size hold an
 //     address. Where no type is known: of those of that size whose type is not told, either, and
-//     which are no texts: texts of 40 bytes say nothing of a Server of 40 bytes. Nodes, where those
-//     of a size are few, are compared with those that are 16 bytes smaller: now and then malloc
-//     gives so much more than was asked for.
+//     which are no texts: texts of 40 bytes say nothing of a Server of 40 bytes;
+//   - in a node of which malloc gave 16 bytes more than of those beside it in its container, as it
+//     does now and then, and of those few hold an address at its place, or none has one.
 // It is not
 //   - where debug information declares a pointer: one that is null in most objects is one, too;
 //   - in a block of which a language runtime has said which words are references
@@ -27,6 +29,8 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <set>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -58,8 +62,16 @@ class StaleWords {
     size_t first = 0;  // of them in holding_
     // All of the size, where these count for that, too.
     KindNumber of_size = kNotCompared;
-    KindNumber smaller = kNotCompared;  // of the same type
-    uint64_t pointers = 0;              // BlockType's
+    // Nodes of the same type that are 16 bytes smaller, where these are few.
+    KindNumber smaller = kNotCompared;
+    uint64_t pointers = 0;  // BlockType's
+  };
+
+  // Blocks of a size of which others have slack words.
+  struct OfSize {
+    uint32_t first = UINT32_MAX;  // of these words
+    uint64_t blocks = 0;
+    std::vector<uint64_t> holding;  // by word from `first` on: how many hold an address there
   };
 
   void read_types(const ReferenceStreams& references);
@@ -67,10 +79,14 @@ class StaleWords {
   void assign_kind(BlockNumber block, TypeNumber type, bool is_told, uint64_t pointers);
   // The references from `begin` to `end` are of the block `i` of the batch.
   void find_heads(const ReferenceBatch& batch, size_t i, size_t begin, size_t end);
+  void count_behind_capacity(const ReferenceBatch& batch, size_t i, size_t begin, size_t end);
+  void find_larger_nodes(const ReferenceBatch& batch, size_t i, size_t begin, size_t end);
   bool is_of_container(BlockNumber block) const;
   const Kind& kind_of(uint64_t block) const;
   void find_smaller_kinds(const std::vector<BlockType>& types);
-  bool is_rare(const Kind& kind, uint32_t offset) const;
+  // Of two nodes, one of which leads to the other.
+  void compare_sizes(BlockNumber node, BlockNumber next);
+  bool is_rare(BlockNumber block, uint32_t offset) const;
   bool is_slack(BlockNumber block, uint32_t offset) const;
 
   const BlockSizes& sizes_;
@@ -79,9 +95,13 @@ class StaleWords {
   std::vector<Kind> kinds_;
   std::map<std::pair<TypeNumber, size_t>, KindNumber> typed_kinds_;  // by type and words
   std::vector<uint64_t> holding_;  // blocks, by kind and word: those that hold an address there
+  bool has_smaller_kinds_ = false;
+  // Nodes of a container whose other nodes are of kind_of(node).smaller.
+  std::set<BlockNumber> larger_nodes_;
   BlockSet texts_;
   BlockSet with_slack_;
   std::vector<SlackWords> slack_words_;
+  std::unordered_map<uint64_t, OfSize> slack_sizes_;  // by bytes
   BlockSet exact_;
   std::array<BlockSet, kNodeWords> links_;  // by word: the blocks of which it is a link
   BlockSet nodes_;                          // and their like, that lead to a container itself

@@ -290,6 +290,7 @@ constexpr FieldDecision kDecisions[] = {
     {"types", "pointers", kKeep},
     {"slack_words", "block", kKeep},
     {"slack_words", "first", kKeep},
+    {"slack_words", "used_from", kKeep},
     // Columns of sections that are no tables, by their headings in docs/snapshot-format.md.
     {"Chunk blocks", "runs", kRebase},
     {"Chunk blocks", "size codes", kKeep},

@@ -22,6 +22,7 @@
 #include "base/large_memory.h"
 #include "elf/type_graph.h"
 #include "references/block_edges.h"
+#include "references/reference.h"
 #include "target/process.h"
 
 namespace heapsnap {
@@ -42,8 +43,10 @@ TypedBlock fitted_type(const TypeGraph& graph, const Pointee& pointee, uint64_t 
 
 class BlockTyping {
  public:
-  // Both outlive this; `edges` is sealed, not cut off and has kept sizes.
-  BlockTyping(const TypeGraph& graph, const BlockEdges& edges, Machine machine);
+  // All outlive this; `edges` is sealed, not cut off and has kept sizes. `slack`: ascending; of
+  // arrays, nothing is followed from there.
+  BlockTyping(const TypeGraph& graph, const BlockEdges& edges, Machine machine,
+              std::span<const SlackWords> slack = {});
 
   // The block's type is known by other means. `type`: 0 where debug information lacks it;
   // `objects_at`: where the first object lies, in bytes.
@@ -106,6 +109,7 @@ class BlockTyping {
   void decide();
   void follow(BlockNumber block, const TypedBlock& typed, uint64_t objects_at);
   void follow_waiting();
+  const SlackWords* slack_of(BlockNumber block) const;
 
   // Marks of blocks.
   static constexpr uint8_t kKnown = 1;
@@ -115,6 +119,7 @@ class BlockTyping {
 
   const TypeGraph& graph_;
   const BlockEdges& edges_;
+  std::span<const SlackWords> slack_;
   BlockEdges::Hint edges_hint_;
   Machine machine_;
   uint32_t word_;

@@ -177,8 +177,12 @@ void ContainerStorage::look_at_deque(const WordInMemory& word, BlockNumber block
       deques_.size() >= kMostContainers || !is_filled(map, size * kWordBytes)) {
     return;
   }
+  const auto word_of = [](uint64_t offset) {
+    return static_cast<uint32_t>(std::min<uint64_t>(offset / kWordBytes, UINT32_MAX));
+  };
   deques_.push_back({block, first_word, (last_word - first_word) / kWordBytes + 1, first_buffer,
-                     last_buffer, bytes});
+                     last_buffer, bytes, word_of(first_word - map), word_of(first - first_buffer),
+                     word_of(end - last_buffer + kWordBytes - 1)});
 }
 
 // Of a std::basic_filebuf: where it reads and writes is in its std::basic_streambuf.
@@ -219,16 +223,29 @@ void ContainerStorage::follow(const BlockEdges& edges, const StartThread& start)
 void ContainerStorage::find_slack_words(const BlockEdges& edges) {
   if (!has_capacities_ || edges.is_cut_off()) return;
   BlockEdges::Hint hint;
-  for (BlockNumber block = 0; block < capacity_.size(); ++block) {
-    if (capacity_[block] == 0) continue;
-    const StorageKind known = kind(block);
-    if (known != StorageKind::kArray && known != StorageKind::kDequeBuffer) continue;
-    edges.each(block, hint, [&](uint32_t offset, BlockNumber) {
-      if (offset < capacity_[block]) return true;
-      slack_words_.push_back({block, capacity_[block]});
+  const auto add_if_held = [&](const SlackWords& words) {
+    edges.each(words.block, hint, [&](uint32_t offset, BlockNumber) {
+      if (!words.contains(offset)) return true;
+      slack_words_.push_back(words);
       return false;
     });
+  };
+  const auto by_block = [](const SlackWords& a, const SlackWords& b) { return a.block < b.block; };
+  std::stable_sort(of_deques_.begin(), of_deques_.end(), by_block);
+  auto of_deque = of_deques_.begin();
+  for (BlockNumber block = 0; block < capacity_.size(); ++block) {
+    while (of_deque != of_deques_.end() && of_deque->block < block) ++of_deque;
+    const StorageKind known = kind(block);
+    if (of_deque != of_deques_.end() && of_deque->block == block) {
+      if (known == StorageKind::kDequeMap || known == StorageKind::kDequeBuffer) {
+        add_if_held(*of_deque);
+      }
+    } else if (capacity_[block] != 0 &&
+               (known == StorageKind::kArray || known == StorageKind::kDequeBuffer)) {
+      add_if_held({block, capacity_[block]});
+    }
   }
+  of_deques_.clear();
 }
 
 void ContainerStorage::follow_nodes(const BlockEdges& edges, const StartThread& start) {
@@ -285,7 +302,19 @@ void ContainerStorage::follow_deques() {
       mark(buffer, StorageKind::kDequeBuffer);
       mark_capacity(buffer, deque.buffer_bytes);
     }
+    mark_used(deque);
+    has_capacities_ = true;
   }
+}
+
+// buffers_ are the deque's.
+void ContainerStorage::mark_used(const Deque& deque) {
+  const auto capacity = static_cast<uint32_t>(deque.buffer_bytes / kWordBytes);
+  const bool is_one = buffers_.size() == 1;
+  of_deques_.push_back(
+      {deque.map, deque.used_of_map + static_cast<uint32_t>(deque.count), deque.used_of_map});
+  of_deques_.push_back({buffers_.front(), is_one ? deque.used_to : capacity, deque.used_from});
+  if (!is_one) of_deques_.push_back({buffers_.back(), deque.used_to});
 }
 
 // Some of one sort known and some not would be worse than none.

@@ -106,8 +106,8 @@ class ContainerStorage {
   void follow(const BlockEdges& edges, const StartThread& start = {});
 
   StorageKind kind(BlockNumber block) const { return static_cast<StorageKind>(kinds_[block]); }
-  // After follow(): of the blocks of vectors and deques in whose slack addresses of first bytes of
-  // blocks are, ascending.
+  // After follow(): of the blocks of vectors and deques in whose slack addresses of blocks are,
+  // ascending.
   std::vector<SlackWords> take_slack_words() { return std::move(slack_words_); }
   // The kinds of all blocks, StorageKind each; the last thing to ask for.
   LargeArray<uint8_t> take_kinds() { return std::move(kinds_); }
@@ -127,6 +127,10 @@ class ContainerStorage {
     uint64_t first_buffer = 0;
     uint64_t last_buffer = 0;
     uint64_t buffer_bytes = 0;
+    // Words in use: of the map, of the first buffer and of the last one.
+    uint32_t used_of_map = 0;  // from there on, `count`
+    uint32_t used_from = 0;
+    uint32_t used_to = 0;
   };
   // A text that is not yet known to end where it should.
   struct Text {
@@ -147,6 +151,7 @@ class ContainerStorage {
   void mark(BlockNumber block, StorageKind kind);
   // The container has asked for so many bytes of a block.
   void mark_capacity(BlockNumber block, uint64_t bytes);
+  void mark_used(const Deque& deque);
   void find_slack_words(const BlockEdges& edges);
 
   void look_at_node(const WordInMemory& word, uint64_t left, uint64_t right);
@@ -177,6 +182,7 @@ class ContainerStorage {
   LargeArray<uint32_t> capacity_;   // of each block, in words; 0: not known
   bool has_capacities_ = false;
   std::vector<SlackWords> slack_words_;
+  std::vector<SlackWords> of_deques_;  // whether or not anything is in them
   bool has_texts_ = false;
   std::vector<NodeContainer> containers_;
   std::vector<Deque> deques_;

@@ -31,11 +31,15 @@ constexpr uint8_t how_far_inside(uint64_t bytes) {
   return is_near ? static_cast<uint8_t>(bytes / kWord) : kFarInside;
 }
 
-// What malloc gave of a block beyond what a container of the C++ library asked for: all words from
-// `first` on. What is there is left over from before.
+// The words of a block that a container of the C++ library does not use: those from `first` on, and
+// those before `used_from`. What is there is left over from before, unless the block is not such a
+// container's, but has three pointers into it as a vector's has.
 struct SlackWords {
   BlockNumber block = kNoBlock;
-  uint32_t first = 0;  // word of the block
+  uint32_t first = 0;      // word of the block
+  uint32_t used_from = 0;  // the same
+  // Whether the word is none of those in use.
+  bool contains(uint32_t word) const { return word >= first || word < used_from; }
   bool operator==(const SlackWords&) const = default;
 };
 

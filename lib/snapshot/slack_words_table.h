@@ -18,6 +18,7 @@ namespace heapsnap {
 struct SlackRow {
   Address block;  // a number, stored as the difference to the row before
   uint32_t first = 0;
+  uint32_t used_from = 0;
 };
 
 template <>
@@ -26,6 +27,7 @@ struct TableOf<SlackRow> {
   static void columns(auto& column, auto& row) {
     column("block", row.block);
     column("first", row.first);
+    column("used_from", row.used_from);
   }
 };
 

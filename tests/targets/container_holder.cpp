@@ -193,8 +193,8 @@ namespace {
   fill_connections();
 }
 
-// Addresses in what malloc gave beyond what containers asked for, as the memory's last owner leaves
-// them.
+// Addresses in what malloc gave beyond what containers asked for, and in what a queue has had taken
+// from it, as the memory's last owner leaves them.
 [[gnu::noinline]] void leave_words() {
   constexpr size_t kListHeader = 2 * sizeof(void*);
   constexpr size_t kHashHeader = sizeof(void*);
@@ -204,7 +204,14 @@ namespace {
   };
   constexpr size_t kInBuffer = 512 / sizeof(uint64_t);
   leave(g_samples.data() + g_samples.capacity(), &g_queue.front(), kListHeader);
-  leave(&g_ring.front() + kInBuffer, &g_queue.back(), kListHeader);
+  constexpr size_t kTaken = 1000;
+  for (size_t i = 0; i < kTaken; ++i) g_ring.pop_front();
+  uint64_t* const buffer = &g_ring.front() - kTaken % kInBuffer;
+  leave(buffer, &g_queue.front(), kListHeader);
+  leave(buffer + kInBuffer, &g_queue.back(), kListHeader);
+  void** map = nullptr;
+  std::memcpy(&map, static_cast<void*>(&g_ring), sizeof map);
+  leave(map, &g_queue.back(), kListHeader);
   for (auto& [key, numbers] : g_index) {
     leave(numbers.data() + numbers.size(), &*shop::g_sessions.begin(), kHashHeader);
   }

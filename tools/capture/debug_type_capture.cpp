@@ -209,7 +209,8 @@ void DebugTypeCapture::follow(const Known& known, const Claims& claims) {
   const TypeGraph& graph = debug_types_->graph();
   number_of_.resize(graph.types.size() * kShapes);
   word_ = word_size(known.context.machine);
-  typing_ = std::make_unique<BlockTyping>(graph, known.edges, known.context.machine);
+  typing_ =
+      std::make_unique<BlockTyping>(graph, known.edges, known.context.machine, known.slack_words);
   std::vector<DebugTypeNumber> type_of_entry(known.entries.size());
   for (TypeNumber entry = 1; entry < known.entries.size(); ++entry) {
     const TypeNumber elements = known.elements[entry];

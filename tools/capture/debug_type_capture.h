@@ -54,6 +54,7 @@ class DebugTypeCapture {
     // By entry: the entry of what it is an array of, or 0; and where the first of them lies.
     std::span<const TypeNumber> elements;
     std::span<const uint8_t> elements_at;
+    std::span<const SlackWords> slack_words;  // ascending
   };
   // Afterwards type_of() has the answers. `known.edges` outlives this.
   void run(const Known& known);

@@ -366,7 +366,7 @@ void ReferenceCapture::write_roots(SnapshotWriter& writer) {
 
 void ReferenceCapture::follow_debug_types(const std::vector<BlockType>& names) {
   debug_types_->run({root_context(), *edges_, words_, roots_, entry_of_block_.span(), names,
-                     types_.elements(), types_.elements_at()});
+                     types_.elements(), types_.elements_at(), slack_words_});
 }
 
 // What a block says itself counts most, unless debug information says that it is more; then what a
@@ -415,7 +415,8 @@ void ReferenceCapture::write_block_types(std::vector<BlockType> names, SnapshotW
     const TypeNumber type = type_by_all_sources(words.block);
     if (type >= by_debug) return !debug_types_->types()[type - by_debug].name.ends_with("[]");
     return type != by_storage + static_cast<TypeNumber>(StorageKind::kArray) &&
-           type != by_storage + static_cast<TypeNumber>(StorageKind::kDequeBuffer);
+           type != by_storage + static_cast<TypeNumber>(StorageKind::kDequeBuffer) &&
+           type != by_storage + static_cast<TypeNumber>(StorageKind::kDequeMap);
   });
   entry_of_block_.release();
   for (BlockType& type : names) {

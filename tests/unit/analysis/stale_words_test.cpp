@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "analysis/owner_tree.h"
 #include "handmade_references.h"
@@ -212,6 +213,38 @@ TEST_CASE("a node that got more of malloc than others owns nothing by what it do
   }
 }
 
+TEST_CASE("what nodes hold is theirs, whatever smaller nodes other containers of the kind have") {
+  HandmadeHeap heap;
+  const TypeNumber node = heap.add_type(to_string(StorageKind::kTreeNode), TypeSource::kStructure);
+  const uint32_t tables = heap.add_place(RootKind::kVariable, "g_tables");
+  const uint32_t observers = heap.add_place(RootKind::kVariable, "g_observers");
+  const uint32_t counts = heap.add_place(RootKind::kVariable, "g_counts");
+  const auto add_nodes = [&](uint32_t place, uint32_t bytes, uint32_t nodes) {
+    BlockNumber parent = heap.add(bytes, node);
+    heap.hold(place, parent);
+    std::vector<BlockNumber> added{parent};
+    for (uint32_t i = 1; i < nodes; ++i) {
+      const BlockNumber next = heap.add(bytes, node);
+      heap.link(parent, 16, next);
+      heap.link(next, 8, parent);
+      added.push_back(parent = next);
+    }
+    return added;
+  };
+  add_nodes(counts, 72, 2000);
+  const BlockNumber observer = heap.add(520);
+  heap.hold(observers, observer);
+  const std::vector<BlockNumber> rows = add_nodes(tables, 88, 10);
+  for (uint32_t i = 0; i < rows.size(); ++i) {
+    const BlockNumber table = heap.add(4104);
+    heap.link(rows[i], 64, table);
+    heap.link(observer, 8 * i, table);
+  }
+  const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+  const OwnerNode& together = tree.nodes[tree.children[0][1]];
+  CHECK(together.retained == Tally{10, 10 * 4104});
+}
+
 TEST_CASE(
     "what malloc gave beyond what a container asked for owns nothing that something else owns") {
   for (const bool is_slack : {false, true}) {
@@ -238,6 +271,47 @@ TEST_CASE(
     REQUIRE(tree.children[0].size() == 2);
     CHECK(tree.nodes[tree.children[0][1]].retained.bytes == 2056 + 24);
   }
+}
+
+TEST_CASE("what a deque does not use of its map owns nothing that something else owns") {
+  HandmadeHeap heap;
+  const uint32_t pages = heap.add_place(RootKind::kVariable, "g_pages");
+  const uint32_t queue = heap.add_place(RootKind::kVariable, "g_queue");
+  const BlockNumber map = heap.add(1016);
+  heap.hold(queue, map);
+  BlockNumber page = heap.add(504);
+  heap.hold(pages, page);
+  for (uint32_t i = 0; i < 100; ++i) {
+    const BlockNumber next = heap.add(504);
+    heap.link(page, 0, next);
+    page = next;
+    if (i != 50) heap.link(map, 8 * i, page);
+  }
+  const BlockNumber buffer = heap.add(520);
+  heap.link(map, 8 * 50, buffer);
+  heap.streams.slack_words = {{map, 51, 50}};
+  const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+  CHECK(tree.nodes[tree.children[0][0]].retained.bytes == 101 * 504);
+  CHECK(tree.nodes[tree.children[0][1]].retained.bytes == 1016 + 520);
+}
+
+TEST_CASE("a link behind an array that three pointers lead into is no slack") {
+  HandmadeHeap heap;
+  const uint32_t head = heap.add_place(RootKind::kVariable, "head");
+  const uint32_t tail = heap.add_place(RootKind::kVariable, "tail");
+  constexpr uint32_t kNodes = 40;
+  std::vector<BlockNumber> nodes;
+  for (uint32_t i = 0; i < kNodes; ++i) nodes.push_back(heap.add(4072));
+  for (uint32_t i = 0; i < kNodes; ++i) {
+    if (i > 0) heap.link(nodes[i], 8 * 507, nodes[i - 1]);
+    if (i + 1 < kNodes) heap.link(nodes[i], 8 * 508, nodes[i + 1]);
+  }
+  heap.hold(head, nodes.front());
+  heap.hold(tail, nodes.back());
+  heap.streams.slack_words = {{nodes.front(), 507}};
+  const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+  REQUIRE(tree.children[0].size() == 1);
+  CHECK(tree.nodes[tree.children[0][0]].retained == Tally{kNodes, kNodes * uint64_t{4072}});
 }
 
 TEST_CASE("what lies behind the end of a text owns nothing that something else owns") {

@@ -284,3 +284,19 @@ TEST_CASE("references are not kept beyond their limit, but handed on") {
   CHECK(edges.blocks() == 0);
   CHECK(sink.references == 200);
 }
+
+TEST_CASE("nothing is followed from what a deque does not use of its map") {
+  ShopTypes types;
+  DebugType pointer = type_named("Other*", 8);
+  pointer.pointers = {{0, 1, 0, {ShopTypes::kOther, PointerRole::kObject}}};
+  types.graph.types.push_back(pointer);
+  const auto other = static_cast<DebugTypeNumber>(types.graph.types.size() - 1);
+  const SmallHeap heap({72, 56, 56, 56}, {{{1, 1}, {2, 2}, {3, 3}}, {}, {}, {}});
+  const SlackWords slack{0, 3, 2};
+  BlockTyping typing(types.graph, heap.edges, kMachine, std::span(&slack, 1));
+  const BlockTyping::Claim claim{0, {other, PointerRole::kArray}};
+  typing.run(std::span(&claim, 1), {});
+  CHECK(typing.type_of(1).type == 0);
+  CHECK(typing.type_of(2).type == ShopTypes::kOther);
+  CHECK(typing.type_of(3).type == 0);
+}

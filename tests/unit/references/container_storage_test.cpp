@@ -244,13 +244,14 @@ TEST_CASE("the words of a deque's map between its ends hold its buffers") {
   };
   CHECK(has_buffers());
   CHECK(heap.kind(stale) == "");
-  SUBCASE("with slack behind each") {
+  SUBCASE("with what was before the first element, behind the last one, and behind each buffer") {
+    heap.put(buffers[0], {deque});
     heap.put(buffers[0] + 504, {deque});
     heap.put(buffers[1] + 512, {deque});
     heap.put(buffers[2] + 504, {deque, deque});
     std::vector<SlackWords> slack;
     heap.look([&](const BlockMap&, ContainerStorage& all) { slack = all.take_slack_words(); });
-    CHECK(slack == std::vector<SlackWords>{{3, 64}, {4, 64}});
+    CHECK(slack == std::vector<SlackWords>{{1, 5, 2}, {2, 64, 1}, {3, 64}, {4, 63}});
   }
   SUBCASE("of one buffer, and nothing in it") {
     put_iterator(deque + 48, buffers[0], 8, map + 16);

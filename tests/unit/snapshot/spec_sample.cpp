@@ -129,10 +129,10 @@ class Sample {
            hex(type.name), hex(type.module), static_cast<int>(type.source), hex(type.builtin),
            hex(type.part), type.is_exact ? 1 : 0, type.pointers);
     }
-    const std::vector<SlackWords> slack = {{0, 3}, {1500, 250}, {2999, 0}};
+    const std::vector<SlackWords> slack = {{0, 3}, {1500, 250, 2}, {2999, 0}};
     writer_.on_slack_words(slack);
     for (const SlackWords& one : slack) {
-      line("slack_words block={} first={}", one.block, one.first);
+      line("slack_words block={} first={} used_from={}", one.block, one.first, one.used_from);
     }
     const std::vector<RootPlace> places = {
         {RootKind::kVariable, 0, "/bin/a", "g_cache", Address(0x4000), 8, 0x3000},
