@@ -293,28 +293,42 @@ void ContainerStorage::follow_deques() {
   // In the order of addresses: their maps are read once.
   std::stable_sort(deques_.begin(), deques_.end(),
                    [](const Deque& a, const Deque& b) { return a.first < b.first; });
-  for (const Deque& deque : deques_) {
+  std::vector<Deque> known;
+  for (Deque& deque : deques_) {
     buffers_.clear();
-    if (!may_go_on()) return;
+    if (!may_go_on()) break;
     if (!follow_deque(deque)) continue;
     mark(deque.map, StorageKind::kDequeMap);
     for (const BlockNumber buffer : buffers_) {
       mark(buffer, StorageKind::kDequeBuffer);
       mark_capacity(buffer, deque.buffer_bytes);
     }
-    mark_used(deque);
-    has_capacities_ = true;
+    deque.first_block = buffers_.front();
+    deque.last_block = buffers_.back();
+    known.push_back(deque);
   }
+  find_used_words(known);
 }
 
-// buffers_ are the deque's.
-void ContainerStorage::mark_used(const Deque& deque) {
-  const auto capacity = static_cast<uint32_t>(deque.buffer_bytes / kWordBytes);
-  const bool is_one = buffers_.size() == 1;
-  of_deques_.push_back(
-      {deque.map, deque.used_of_map + static_cast<uint32_t>(deque.count), deque.used_of_map});
-  of_deques_.push_back({buffers_.front(), is_one ? deque.used_to : capacity, deque.used_from});
-  if (!is_one) of_deques_.push_back({buffers_.back(), deque.used_to});
+// A deque that was moved from a function's frame may have left its words there, as they were: where
+// two do not agree, nothing is known.
+void ContainerStorage::find_used_words(std::vector<Deque>& known) {
+  std::stable_sort(known.begin(), known.end(),
+                   [](const Deque& a, const Deque& b) { return a.map < b.map; });
+  for (auto deque = known.begin(); deque != known.end();) {
+    const auto next = std::find_if(deque, known.end(),
+                                   [&](const Deque& other) { return other.map != deque->map; });
+    if (std::all_of(deque, next, [&](const Deque& other) { return other == *deque; })) {
+      const auto capacity = static_cast<uint32_t>(deque->buffer_bytes / kWordBytes);
+      const bool is_one = deque->count == 1;
+      of_deques_.push_back({deque->map, deque->used_of_map + static_cast<uint32_t>(deque->count),
+                            deque->used_of_map});
+      of_deques_.push_back(
+          {deque->first_block, is_one ? deque->used_to : capacity, deque->used_from});
+      if (!is_one) of_deques_.push_back({deque->last_block, deque->used_to});
+    }
+    deque = next;
+  }
 }
 
 // Some of one sort known and some not would be worse than none.

@@ -127,10 +127,14 @@ class ContainerStorage {
     uint64_t first_buffer = 0;
     uint64_t last_buffer = 0;
     uint64_t buffer_bytes = 0;
-    // Words in use: of the map, of the first buffer and of the last one.
-    uint32_t used_of_map = 0;  // from there on, `count`
+    // Words in use: of the map from `used_of_map` on, of the first buffer from `used_from` on, of
+    // the last one up to `used_to`.
+    uint32_t used_of_map = 0;
     uint32_t used_from = 0;
     uint32_t used_to = 0;
+    BlockNumber first_block = kNoBlock;  // of the buffers; once it was followed
+    BlockNumber last_block = kNoBlock;
+    bool operator==(const Deque&) const = default;
   };
   // A text that is not yet known to end where it should.
   struct Text {
@@ -151,7 +155,7 @@ class ContainerStorage {
   void mark(BlockNumber block, StorageKind kind);
   // The container has asked for so many bytes of a block.
   void mark_capacity(BlockNumber block, uint64_t bytes);
-  void mark_used(const Deque& deque);
+  void find_used_words(std::vector<Deque>& known);
   void find_slack_words(const BlockEdges& edges);
 
   void look_at_node(const WordInMemory& word, uint64_t left, uint64_t right);

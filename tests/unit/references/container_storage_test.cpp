@@ -253,6 +253,18 @@ TEST_CASE("the words of a deque's map between its ends hold its buffers") {
     heap.look([&](const BlockMap&, ContainerStorage& all) { slack = all.take_slack_words(); });
     CHECK(slack == std::vector<SlackWords>{{1, 5, 2}, {2, 64, 1}, {3, 64}, {4, 63}});
   }
+  SUBCASE("but of what it uses, nothing is known where words of an earlier state are left") {
+    heap.put(buffers[0], {deque});
+    heap.put(buffers[1] + 512, {deque});
+    const uint64_t left = heap.block(88);
+    heap.put(left, {map, 8});
+    put_iterator(left + 16, buffers[0], 8, map + 16);
+    put_iterator(left + 48, buffers[1], 504, map + 24);
+    std::vector<SlackWords> slack;
+    heap.look([&](const BlockMap&, ContainerStorage& all) { slack = all.take_slack_words(); });
+    CHECK(slack == std::vector<SlackWords>{{3, 64}});
+    CHECK(has_buffers());
+  }
   SUBCASE("of one buffer, and nothing in it") {
     put_iterator(deque + 48, buffers[0], 8, map + 16);
     CHECK(heap.kind(buffers[0]) == "std::deque buffer");
