@@ -231,12 +231,20 @@ class RegionSearch {
     const auto is_there = [](PageState state) {
       return state != PageState::kAbsent && state != PageState::kUnknown;
     };
+    // So few are asked for after a leap: there may be another one to come.
+    constexpr uint64_t kFewPages = 16;
+    uint64_t window = kFewPages;
     while (range.begin < range.end) {
-      range.begin = residency.absent_until(range);
-      const uint64_t pages = std::min({range.size() / page, kPagesAtOnce, pages_left_});
-      if (pages == 0) return;
-      range.begin = add_pages({range.begin, range.begin + pages * page}, is_there, mapping, region);
+      const Address present = residency.absent_until(range);
+      window = present > range.begin ? kFewPages : std::min(2 * window, kPagesAtOnce);
+      const uint64_t pages =
+          std::min({(range.end - present) / page, window, unreadable_pages_left_});
+      range.begin = present;
+      if (pages == 0) break;
+      unreadable_pages_left_ -= pages;
+      range.begin = add_pages({present, present + pages * page}, is_there, mapping, region);
     }
+    found_.bytes_left_out += range.size();
   }
 
   void add_dumped(AddressRange range, uint32_t mapping, const RootRegion& region) {
@@ -256,6 +264,7 @@ class RegionSearch {
       return state == PageState::kResident || state == PageState::kSwapped;
     };
     range.end = range.begin + range.size() / page * page;
+    pages_left_ -= range.size() / page;
     add_pages(range, is_written, mapping, {});
   }
 
@@ -265,7 +274,6 @@ class RegionSearch {
                     const RootRegion& region) {
     const uint64_t page = target_.residency().page_size();
     std::vector<PageState> states(range.size() / page);
-    pages_left_ -= states.size();
     target_.residency().read(range.begin, states);
     for (uint64_t first = 0; first < states.size();) {
       uint64_t end = first + 1;
@@ -288,7 +296,9 @@ class RegionSearch {
   RangeClaims claims_;
   RootRegions found_;
   static constexpr uint64_t kPagesAtOnce = 4096;
-  uint64_t pages_left_ = 1 << 18;  // to ask for, of files and of what may not be read
+  uint64_t pages_left_ = 1 << 18;  // of mappings of files to ask for: large ones are data
+  // 16 GiB: more is asked for only where the kernel does not tell which pages are there.
+  uint64_t unreadable_pages_left_ = 1 << 22;
 };
 
 }  // namespace

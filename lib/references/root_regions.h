@@ -43,6 +43,7 @@ struct RootRegion {
 struct RootRegions {
   std::vector<RootRegion> regions;  // ascending, disjoint; of whole words
   ModuleTls tls;
+  uint64_t bytes_left_out = 0;  // without read access, and too much to ask for each page
 };
 
 // What of a process is malloc's or heapsnap's own, in any order.

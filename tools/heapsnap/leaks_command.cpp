@@ -29,8 +29,7 @@ constexpr const char* kLeaksDescription =
     "\n"
     "Words at addresses that are multiples of their size count, and registers; vector registers\n"
     "only where a thread is in its own code. What only a pointer at another address, in another\n"
-    "vector register, in memory that may not be read (PROT_NONE) or in memory that a core lacks\n"
-    "leads to is listed, too.";
+    "vector register or in memory that a core lacks leads to is listed, too.";
 
 struct LeaksArguments {
   SnapshotSource explain;

@@ -27,7 +27,7 @@ bool MissingMemory::keep(const Mapping& mapping, PageMap& pages, MemoryReader& m
   const auto is_wanted = [&](const PageRun& run) {
     return is_whole || run.state != PageState::kAbsent;
   };
-  for (auto run = part.pages.begin(); mapping.readable && run != part.pages.end();) {
+  for (auto run = part.pages.begin(); run != part.pages.end();) {
     const bool wanted = is_wanted(*run);
     const Address begin = run->begin;
     while (run != part.pages.end() && is_wanted(*run) == wanted) ++run;
@@ -85,7 +85,7 @@ Address MissingMemory::next_begin(Address address) const {
 
 size_t MissingMemory::read(Address from, std::span<std::byte> out) const {
   const Part* const part = find(from);
-  if (part == nullptr || !part->mapping.readable) return 0;
+  if (part == nullptr) return 0;
   const uint64_t size = std::min<uint64_t>(out.size(), part->mapping.range.end - from);
   size_t done = 0;
   auto run =

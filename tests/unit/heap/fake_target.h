@@ -69,6 +69,8 @@ class FakeTarget : public Target, private MemoryReader, private PageResidency {
   Process& editable_process() { return process_; }
   std::vector<Thread>& editable_threads() { return threads_; }
   void set_state(Address page, PageState state) { states_[page] = state; }
+  // From now on a page whose state was not set is absent, and is leaped over.
+  void make_others_absent() { are_others_absent_ = true; }
   // Bytes asked of memory() so far, for tests of how little is read.
   uint64_t bytes_read() const { return bytes_read_; }
   // Called before each read, with how many there have been: a target that runs.
@@ -125,8 +127,14 @@ class FakeTarget : public Target, private MemoryReader, private PageResidency {
   void read(Address first_page, std::span<PageState> out) override {
     for (size_t i = 0; i < out.size(); ++i) {
       const auto known = states_.find(first_page + i * process_.page_size);
-      out[i] = known == states_.end() ? PageState::kUnknown : known->second;
+      const PageState other = are_others_absent_ ? PageState::kAbsent : PageState::kUnknown;
+      out[i] = known == states_.end() ? other : known->second;
     }
+  }
+  Address absent_until(AddressRange range) override {
+    if (!are_others_absent_) return range.begin;
+    const auto next = states_.lower_bound(range.begin);
+    return next == states_.end() ? range.end : std::min(range.end, next->first);
   }
 
   std::byte* writable(Address at, size_t size) {
@@ -145,6 +153,7 @@ class FakeTarget : public Target, private MemoryReader, private PageResidency {
   std::vector<Thread> threads_;
   std::map<Address, std::vector<std::byte>> memory_;
   std::map<Address, PageState> states_;
+  bool are_others_absent_ = false;
   std::vector<AddressRange> holes_;
   std::function<void(uint64_t)> change_;
   uint64_t reads_ = 0;

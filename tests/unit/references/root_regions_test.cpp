@@ -100,6 +100,27 @@ TEST_CASE("of memory that may not be read, the pages that are there") {
   CHECK(fixture.ranges() == expected);
 }
 
+TEST_CASE("of memory that may not be read, pages that are far apart") {
+  RegionFixture fixture;
+  constexpr uint64_t kFar = 16 << 20;
+  fixture.target.map("100000000-1c8000000 ---p 00000000 00:00 0");
+  fixture.target.make_others_absent();
+  for (uint64_t i = 0; i < 200; ++i) {
+    fixture.target.set_state(Address(0x100000000 + i * kFar), PageState::kResident);
+  }
+  const RootRegions found = fixture.find();
+  CHECK(found.regions.size() == 200);
+  CHECK(found.bytes_left_out == 0);
+}
+
+TEST_CASE("of memory that may not be read, no more than can be asked for") {
+  RegionFixture fixture;
+  fixture.target.map("100000000-600000000 ---p 00000000 00:00 0");
+  const RootRegions found = fixture.find();
+  CHECK(found.regions.empty());
+  CHECK(found.bytes_left_out == uint64_t{4} << 30);
+}
+
 TEST_CASE("data of a module with RELRO, without the code") {
   RegionFixture fixture;
   FakeModule().load(fixture.target, kLibrary, "/lib/libfoo.so");
