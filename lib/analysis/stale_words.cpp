@@ -36,6 +36,16 @@ bool has_no_addresses(const BlockType& type) {
                              [&](StorageKind text) { return type.name == to_string(text); });
 }
 
+// Whether it is a container's memory for elements, and no object.
+bool is_storage(const BlockType& type) {
+  constexpr StorageKind kStorage[] = {StorageKind::kArray, StorageKind::kDequeBuffer,
+                                      StorageKind::kDequeMap, StorageKind::kHashBuckets};
+  if (type.source == TypeSource::kDebugInfo && type.name.ends_with("[]")) return true;
+  return type.source == TypeSource::kStructure &&
+         std::ranges::any_of(kStorage,
+                             [&](StorageKind kind) { return type.name == to_string(kind); });
+}
+
 // Whether the program or its runtime says the type; else how blocks look tells it, so that some of
 // those without one may be the same.
 bool is_told(const BlockType& type) {
@@ -105,7 +115,7 @@ void StaleWords::count_behind_capacity(const ReferenceBatch& batch, size_t i, si
                                        size_t end) {
   const uint64_t block = batch.first + i;
   if (slack_sizes_.empty() || block >= sizes_.size() ||
-      with_slack_.contains(static_cast<BlockNumber>(block))) {
+      storage_.contains(static_cast<BlockNumber>(block))) {
     return;
   }
   const auto of_size = slack_sizes_.find(sizes_[static_cast<BlockNumber>(block)]);
@@ -134,6 +144,7 @@ StaleWords::StaleWords(const ReferenceStreams& references, const BlockSizes& siz
       texts_(static_cast<BlockNumber>(sizes.size())),
       with_slack_(static_cast<BlockNumber>(sizes.size())),
       slack_words_(references.slack_words),
+      storage_(static_cast<BlockNumber>(references.slack_words.empty() ? 0 : sizes.size())),
       exact_(static_cast<BlockNumber>(sizes.size())),
       nodes_(static_cast<BlockNumber>(sizes.size())),
       heads_(static_cast<BlockNumber>(sizes.size())) {
@@ -167,19 +178,21 @@ void StaleWords::read_types(const ReferenceStreams& references) {
     bool are_text = false;
     bool are_exact = false;
     bool are_told = false;  // the type is
+    bool are_storage = false;
     NodeLinks links;
     uint64_t pointers = 0;
   };
   std::vector<Words> words;
   for (const BlockType& type : references.types) {
     const NodeLinks links = node_links(type);
-    words.push_back({has_no_addresses(type), type.is_exact || links.are_all, is_told(type), links,
-                     type.pointers});
+    words.push_back({has_no_addresses(type), type.is_exact || links.are_all, is_told(type),
+                     is_storage(type), links, type.pointers});
   }
   const auto blocks = static_cast<BlockNumber>(sizes_.size());
   const auto read = [&](BlockNumber block, TypeNumber type) {
     const Words known = type < words.size() ? words[type] : Words{};
     if (known.are_exact) exact_.insert(block);
+    if (known.are_storage && block < storage_.blocks()) storage_.insert(block);
     for (size_t word = 0; word < kNodeWords; ++word) {
       if ((known.links.words >> word & 1) != 0) links_[word].insert(block);
     }

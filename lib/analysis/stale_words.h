@@ -101,6 +101,7 @@ class StaleWords {
   BlockSet texts_;
   BlockSet with_slack_;
   std::vector<SlackWords> slack_words_;
+  BlockSet storage_;  // a container's for elements; none where nothing has slack words
   std::unordered_map<uint64_t, OfSize> slack_sizes_;  // by bytes
   BlockSet exact_;
   std::array<BlockSet, kNodeWords> links_;  // by word: the blocks of which it is a link

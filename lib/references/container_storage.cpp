@@ -181,8 +181,7 @@ void ContainerStorage::look_at_deque(const WordInMemory& word, BlockNumber block
     return static_cast<uint32_t>(std::min<uint64_t>(offset / kWordBytes, UINT32_MAX));
   };
   deques_.push_back({block, first_word, (last_word - first_word) / kWordBytes + 1, first_buffer,
-                     last_buffer, bytes, word_of(first_word - map), word_of(first - first_buffer),
-                     word_of(end - last_buffer + kWordBytes - 1)});
+                     last_buffer, bytes, word_of(first_word - map), word_of(first - first_buffer)});
 }
 
 // Of a std::basic_filebuf: where it reads and writes is in its std::basic_streambuf.
@@ -304,7 +303,6 @@ void ContainerStorage::follow_deques() {
       mark_capacity(buffer, deque.buffer_bytes);
     }
     deque.first_block = buffers_.front();
-    deque.last_block = buffers_.back();
     known.push_back(deque);
   }
   find_used_words(known);
@@ -320,12 +318,9 @@ void ContainerStorage::find_used_words(std::vector<Deque>& known) {
                                    [&](const Deque& other) { return other.map != deque->map; });
     if (std::all_of(deque, next, [&](const Deque& other) { return other == *deque; })) {
       const auto capacity = static_cast<uint32_t>(deque->buffer_bytes / kWordBytes);
-      const bool is_one = deque->count == 1;
       of_deques_.push_back({deque->map, deque->used_of_map + static_cast<uint32_t>(deque->count),
                             deque->used_of_map});
-      of_deques_.push_back(
-          {deque->first_block, is_one ? deque->used_to : capacity, deque->used_from});
-      if (!is_one) of_deques_.push_back({deque->last_block, deque->used_to});
+      of_deques_.push_back({deque->first_block, capacity, deque->used_from});
     }
     deque = next;
   }

@@ -127,13 +127,11 @@ class ContainerStorage {
     uint64_t first_buffer = 0;
     uint64_t last_buffer = 0;
     uint64_t buffer_bytes = 0;
-    // Words in use: of the map from `used_of_map` on, of the first buffer from `used_from` on, of
-    // the last one up to `used_to`.
+    // Words in use: of the map from `used_of_map` on, of the first buffer from `used_from` on. What
+    // lies behind the last element may be one that is being made.
     uint32_t used_of_map = 0;
     uint32_t used_from = 0;
-    uint32_t used_to = 0;
-    BlockNumber first_block = kNoBlock;  // of the buffers; once it was followed
-    BlockNumber last_block = kNoBlock;
+    BlockNumber first_block = kNoBlock;  // the first buffer; once it was followed
     bool operator==(const Deque&) const = default;
   };
   // A text that is not yet known to end where it should.
