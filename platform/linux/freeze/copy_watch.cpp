@@ -89,8 +89,11 @@ void CopyWatch::begin_call() {
 void CopyWatch::end_call() {
   const std::lock_guard lock(call_mutex_);
   call_deadline_.reset();
-  const int copy = std::exchange(hurried_, 0);
-  if (copy == 0 || is_killed_) return;
+  if (const int copy = std::exchange(hurried_, 0)) end_priority(copy);
+}
+
+void CopyWatch::end_priority(int copy) {
+  if (is_killed_) return;
   make_ordinary(copy);
   if (is_killed_) make_realtime(copy);  // just now
 }

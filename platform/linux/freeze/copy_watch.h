@@ -57,8 +57,9 @@ class CopyWatch {
   void set_budget(uint64_t bytes);
   // True once the copy is void: what is read of it then is to count as lost.
   const std::atomic<bool>& is_void() const { return is_void_; }
-  // Whether it was killed, and has real-time priority on its way out.
-  bool is_killed() const { return is_killed_; }
+  // Makes `copy`, which may be watched, SCHED_OTHER, unless it was killed: then it has real-time
+  // priority on its way out.
+  void end_priority(int copy);
   // Whether the limits leave room for all that the copy may come to take.
   bool has_room_for_all();
   // Ends the watch: the child is not killed any more. Without begin() nothing happens.

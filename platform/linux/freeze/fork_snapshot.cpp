@@ -298,8 +298,11 @@ void ForkSnapshot::give_up(const std::vector<Mapping>& mappings, TraceClock::tim
   }
 }
 
-bool ForkSnapshot::occupy(const std::vector<AddressRange>& ranges) {
-  return std::all_of(ranges.begin(), ranges.end(), [this](const AddressRange& range) {
+bool ForkSnapshot::occupy(const std::vector<AddressRange>& ranges,
+                          TraceClock::time_point deadline) {
+  return std::all_of(ranges.begin(), ranges.end(), [&](const AddressRange& range) {
+    check_end();
+    if (TraceClock::now() >= deadline) return false;
     const SystemCall call = map_inaccessible(range, MAP_FIXED_NOREPLACE);
     return lets_fail(call) && child_.call(call) == static_cast<long>(range.begin.value());
   });

@@ -73,8 +73,8 @@ class ForkSnapshot {
   const GivenUpMappings& given_up() const { return given_up_; }
 
   // Puts inaccessible memory in `ranges`, where the child has none, so that nothing else is mapped
-  // there by what it executes. Returns false if it cannot.
-  bool occupy(const std::vector<AddressRange>& ranges);
+  // there by what it executes. Returns false if it cannot, or not by `deadline`.
+  bool occupy(const std::vector<AddressRange>& ranges, TraceClock::time_point deadline);
 
   // Makes the child unable to write to memory shared with the target, before it executes any of the
   // target's code: a store through a stale pointer may hit that memory. Returns false if it can

@@ -186,7 +186,11 @@ bool SnapshotChild::step() {
 }
 
 void SnapshotChild::end_priority() {
-  if (watch_ == nullptr || !watch_->is_killed()) make_ordinary(pid_);
+  if (watch_ != nullptr) {
+    watch_->end_priority(pid_);
+  } else {
+    make_ordinary(pid_);
+  }
 }
 
 SnapshotChild::RunEnd SnapshotChild::run(TraceClock::time_point deadline) {

@@ -103,7 +103,9 @@ std::optional<HandlerReturn> find_handler_return(uint64_t stack_pointer,
                                                  std::optional<uint64_t> signal_mask, size_t room,
                                                  const std::function<bool(uint64_t)>& wanted,
                                                  MemoryReader& memory) {
-  const uint64_t begin = stack_pointer & ~uint64_t{7};
+  constexpr uint64_t kRestorer = sizeof(SignalFrame::restorer);
+  const uint64_t begin = (stack_pointer & ~uint64_t{7}) - kRestorer;
+  room += kRestorer;
   std::vector<std::byte> stack(room + sizeof(SignalFrame));
   stack.resize(memory.read(Address(begin), stack));
   SignalFrame frame{};
