@@ -60,10 +60,11 @@ struct HandlerReturn {
   uint64_t code = 0;
   uint64_t stack = 0;
 };
-// For the innermost handler whose frame begins in the `room` bytes from `stack_pointer` on, or right
-// before, when the handler has returned to the kernel's restorer, and that has interrupted code at an address for which `wanted` is true. What is said above about frames
-// also applies here. Without `signal_mask`, whatever looks like a frame is one: also that of a
-// handler with SA_NODEFER or an unknown restorer, and the remains of one that has returned.
+// For the innermost handler whose frame begins in the `room` bytes from `stack_pointer` on, or a
+// word before (when the handler has returned to its restorer), and that has interrupted code at an
+// address for which `wanted` is true. What is said above about frames also applies here. Without
+// `signal_mask`, whatever looks like a frame is one: also that of a handler with SA_NODEFER or an
+// unknown restorer, and the remains of one that has returned.
 std::optional<HandlerReturn> find_handler_return(uint64_t stack_pointer,
                                                  std::optional<uint64_t> signal_mask, size_t room,
                                                  const std::function<bool(uint64_t)>& wanted,
