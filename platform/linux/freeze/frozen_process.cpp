@@ -42,7 +42,7 @@ constexpr size_t kMostListedAnew = 400;
 // target without memory that a fork omits takes less where that was preferred to a copy.
 constexpr std::chrono::milliseconds kReadWithPriority{20};
 
-// A copy gets inaccessible memory where a fork omits some: each place takes some 40 µs.
+// In so long a copy gets inaccessible memory wherever a fork omits some, or is of no use.
 constexpr std::chrono::seconds kOccupying{1};
 
 // A fork that omits memory and is no longer is made even where stopping is quicker, for the
