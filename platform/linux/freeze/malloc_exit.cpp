@@ -281,8 +281,8 @@ StepEnd step_out(const MallocText& text, SnapshotChild& child, MemoryReader& mem
     }
     why = "was still there after " + std::to_string(StepClock::kMostTime.count()) + " s";
     if (clock.has_run_out() && count > kLeastStepsOutside) {
-      return outside > kLeastStepsOutside ? end_of_unfinished(text, *registers, memory)
-                                          : StepEnd::kStuck;
+      if (outside == 0) return StepEnd::kStuck;
+      if (outside > kLeastStepsOutside) return end_of_unfinished(text, *registers, memory);
     }
     const bool has_gone_on =
         runs ? run_towards_exit(text, child, memory, *registers, clock.next_look()) : child.step();
