@@ -80,6 +80,30 @@ TEST_CASE("smaps tells what a fork leaves out") {
   CHECK(parsed.flags[4] == MappingFlags{.hugetlb = true});
 }
 
+TEST_CASE("mappings laid over others leave what is outside of them") {
+  const std::vector<Mapping> below = parse_maps(
+      "10000-20000 ---p 00000000 00:00 0\n"
+      "20000-30000 r--p 00004000 08:01 7 /data/a\n"
+      "50000-60000 rw-p 00000000 00:00 0\n");
+  const std::vector<Mapping> above = parse_maps(
+      "12000-14000 rw-p 00000000 00:00 0\n"
+      "1f000-22000 rw-p 00000000 00:00 0\n"
+      "40000-41000 rw-p 00000000 00:00 0\n"
+      "70000-71000 rw-p 00000000 00:00 0\n");
+  const std::vector<Mapping> expected = parse_maps(
+      "10000-12000 ---p 00000000 00:00 0\n"
+      "12000-14000 rw-p 00000000 00:00 0\n"
+      "14000-1f000 ---p 00000000 00:00 0\n"
+      "1f000-22000 rw-p 00000000 00:00 0\n"
+      "22000-30000 r--p 00006000 08:01 7 /data/a\n"
+      "40000-41000 rw-p 00000000 00:00 0\n"
+      "50000-60000 rw-p 00000000 00:00 0\n"
+      "70000-71000 rw-p 00000000 00:00 0\n");
+  CHECK(overlaid(below, above) == expected);
+  CHECK(overlaid(below, {}) == below);
+  CHECK(overlaid({}, above) == above);
+}
+
 TEST_CASE("an address space finds by address and joins split allocations") {
   const AddressSpace space(
       parse_maps("1000-2000 rw-p 0 00:00 0\n2000-3000 rw-p 0 00:00 0\n3000-4000 r--p 0 00:00 0\n"
