@@ -5,7 +5,8 @@
 #include <limits>
 #include <string_view>
 
-#include "references/container_storage.h"
+#include "references/slack_words.h"
+#include "references/storage_kind.h"
 
 namespace heapsnap {
 
@@ -34,16 +35,6 @@ bool has_no_addresses(const BlockType& type) {
   if (is_by_debug_info && std::ranges::count(kNumbers, type.name) != 0) return true;
   return std::ranges::any_of(kTexts,
                              [&](StorageKind text) { return type.name == to_string(text); });
-}
-
-// Whether it is a container's memory for elements, and no object.
-bool is_storage(const BlockType& type) {
-  constexpr StorageKind kStorage[] = {StorageKind::kArray, StorageKind::kDequeBuffer,
-                                      StorageKind::kDequeMap, StorageKind::kHashBuckets};
-  if (type.source == TypeSource::kDebugInfo && type.name.ends_with("[]")) return true;
-  return type.source == TypeSource::kStructure &&
-         std::ranges::any_of(kStorage,
-                             [&](StorageKind kind) { return type.name == to_string(kind); });
 }
 
 // Whether the program or its runtime says the type; else how blocks look tells it, so that some of
@@ -186,7 +177,7 @@ void StaleWords::read_types(const ReferenceStreams& references) {
   for (const BlockType& type : references.types) {
     const NodeLinks links = node_links(type);
     words.push_back({has_no_addresses(type), type.is_exact || links.are_all, is_told(type),
-                     is_storage(type), links, type.pointers});
+                     holds_elements(type), links, type.pointers});
   }
   const auto blocks = static_cast<BlockNumber>(sizes_.size());
   const auto read = [&](BlockNumber block, TypeNumber type) {
@@ -271,9 +262,7 @@ bool StaleWords::is_rare(BlockNumber block, uint32_t offset) const {
 
 bool StaleWords::is_slack(BlockNumber block, uint32_t offset) const {
   if (!with_slack_.contains(block)) return false;
-  const auto words = std::lower_bound(
-      slack_words_.begin(), slack_words_.end(), block,
-      [](const SlackWords& one, BlockNumber wanted) { return one.block < wanted; });
+  const SlackWords* const words = slack_of(slack_words_, block);
   if (offset < words->used_from) return true;
   if (offset < words->first) return false;
   const OfSize& others = slack_sizes_.at(sizes_[block]);

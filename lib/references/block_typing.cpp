@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "references/block_slack.h"
+#include "references/slack_words.h"
 
 namespace heapsnap {
 
@@ -174,20 +175,13 @@ void BlockTyping::follow_waiting() {
   }
 }
 
-const SlackWords* BlockTyping::slack_of(BlockNumber block) const {
-  const auto found = std::lower_bound(
-      slack_.begin(), slack_.end(), block,
-      [](const SlackWords& words, BlockNumber wanted) { return words.block < wanted; });
-  return found != slack_.end() && found->block == block ? &*found : nullptr;
-}
-
 void BlockTyping::follow(BlockNumber block, const TypedBlock& typed, uint64_t objects_at) {
   if (typed.shape == BlockShape::kText) return;
   const DebugType& type = graph_.types[typed.type];
   if (type.pointers.empty() || type.size == 0) return;
   const bool may_be_left_over = typed.shape == BlockShape::kArray && marks_[block] != kKnown;
   const Votes vote = may_be_left_over ? Votes{0, 1} : Votes{1, 0};
-  const SlackWords* const slack = may_be_left_over ? slack_of(block) : nullptr;
+  const SlackWords* const slack = may_be_left_over ? slack_of(slack_, block) : nullptr;
   edges_.each(block, edges_hint_, [&](uint32_t word, BlockNumber target) {
     if (slack != nullptr && slack->contains(word)) return true;
     uint64_t offset = uint64_t{word} * word_;

@@ -109,7 +109,6 @@ class BlockTyping {
   void decide();
   void follow(BlockNumber block, const TypedBlock& typed, uint64_t objects_at);
   void follow_waiting();
-  const SlackWords* slack_of(BlockNumber block) const;
 
   // Marks of blocks.
   static constexpr uint8_t kKnown = 1;

@@ -1,5 +1,7 @@
 #include "references/storage_kind.h"
 
+#include <algorithm>
+
 namespace heapsnap {
 
 StorageKind text_of(uint64_t character_bytes) {
@@ -26,6 +28,15 @@ const char* to_string(StorageKind kind) {
     case StorageKind::kStreamBuffer: return "std::filebuf buffer";
   }
   return "unknown";
+}
+
+bool holds_elements(const BlockType& type) {
+  constexpr StorageKind kKinds[] = {StorageKind::kArray, StorageKind::kDequeBuffer,
+                                    StorageKind::kDequeMap, StorageKind::kHashBuckets};
+  if (type.source == TypeSource::kDebugInfo) return type.name.ends_with("[]");
+  return type.source == TypeSource::kStructure &&
+         std::ranges::any_of(kKinds,
+                             [&](StorageKind kind) { return type.name == to_string(kind); });
 }
 
 }  // namespace heapsnap

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "references/block_type.h"
+
 namespace heapsnap {
 
 // By how much is verified: what comes first is preferred.
@@ -23,6 +25,9 @@ enum class StorageKind : uint8_t {
 inline constexpr int kStorageKindCount = 12;
 
 const char* to_string(StorageKind kind);  // "std::vector storage", ...
+// Whether blocks of that type, by their structure or by debug information, are a container's memory
+// for elements, and no objects.
+bool holds_elements(const BlockType& type);
 // Of characters of 1, 2 or 4 bytes.
 StorageKind text_of(uint64_t character_bytes);
 

@@ -411,15 +411,6 @@ void ReferenceCapture::write_block_types(std::vector<BlockType> names, SnapshotW
     }
     writer.on_block_types(types);
   }
-  // What is something else by another source is no container's storage.
-  std::erase_if(slack_words_, [&](const SlackWords& words) {
-    const TypeNumber type = type_by_all_sources(words.block);
-    if (type >= by_debug) return !debug_types_->types()[type - by_debug].name.ends_with("[]");
-    return type != by_storage + static_cast<TypeNumber>(StorageKind::kArray) &&
-           type != by_storage + static_cast<TypeNumber>(StorageKind::kDequeBuffer) &&
-           type != by_storage + static_cast<TypeNumber>(StorageKind::kDequeMap);
-  });
-  entry_of_block_.release();
   for (BlockType& type : names) {
     if (type.source == TypeSource::kVtable) type.pointers = debug_types_->pointers_of(type.name);
   }
@@ -432,6 +423,13 @@ void ReferenceCapture::write_block_types(std::vector<BlockType> names, SnapshotW
   }
   const auto& found = debug_types_->types();
   names.insert(names.end(), found.begin(), found.end());
+  // What is something else by another source is no container's storage.
+  std::vector<bool> are_elements;
+  for (const BlockType& type : names) are_elements.push_back(holds_elements(type));
+  std::erase_if(slack_words_, [&](const SlackWords& words) {
+    return !are_elements[type_by_all_sources(words.block)];
+  });
+  entry_of_block_.release();
   writer.on_type_names(names);
   writer.on_slack_words(slack_words_);
 }
