@@ -8,13 +8,12 @@ import os
 import pathlib
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 
+from tracked_cat import TrackedCat
 from tracked_process import output_of
 
 SKIPPED = 77
@@ -59,15 +58,6 @@ def served(debug_files):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
-
-
-def wait_for_child(parent, name):
-    """The child of `parent` that has become a program of that name."""
-    while True:
-        for child in pathlib.Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
-            if pathlib.Path(f"/proc/{child}/comm").read_text() == f"{name}\n":
-                return int(child)
-        time.sleep(0.01)
 
 
 class Case:
@@ -264,8 +254,8 @@ class Case:
 
     def arguments(self):
         """What a word means: the program's file never stands for its snapshot, and what is ambiguous is said."""
-        program = self.work / "tracked_sleep"
-        shutil.copy("/usr/bin/sleep", program)
+        program = self.work / "tracked_cat"
+        shutil.copy("/usr/bin/cat", program)
         snapshots = self.work / "snapshots"
         snapshots.mkdir()
 
@@ -274,30 +264,27 @@ class Case:
             assert done.returncode == expected, (word, done)
             return done
 
-        with subprocess.Popen([self.heapsnap, "run", "--", program, "1000"]) as run:
-            try:
-                pid = wait_for_child(run.pid, "tracked_sleep")
-                head = f"Process {pid}: tracked_sleep\n"
-                plain = stacks("tracked_sleep")  # the program lies beside it
-                assert plain.stdout.startswith(head) and not plain.stderr, plain
-                assert f"heapsnap stacks {pid} --by" in plain.stdout, plain
-                for name in ("tracked_sleep", str(pid), "a.hsnap"):
-                    output_of([self.heapsnap, "attach", "-q", "-o", snapshots / name, pid])
-                both = stacks("tracked_sleep", snapshots)
-                assert both.stderr == ("note: this is the snapshot ./tracked_sleep; of the process of that name: "
-                                       f"heapsnap stacks {pid}\n"), both
-                assert "heapsnap stacks tracked_sleep --by" in both.stdout, both
-                number = stacks(str(pid), snapshots)
-                assert number.stderr == (f"note: this is process {pid}; of the snapshot of that name: "
-                                         f"heapsnap stacks ./{pid}\n"), number
-                assert f"heapsnap stacks {pid} --by" in number.stdout, number
-                assert f"heapsnap stacks ./{pid} --by" in stacks(f"./{pid}", snapshots).stdout
-            finally:
-                os.kill(pid, signal.SIGKILL)
-        after = stacks("tracked_sleep", snapshots)
+        with TrackedCat(self.heapsnap, program) as cat:
+            pid = cat.pid
+            head = f"Process {pid}: tracked_cat\n"
+            plain = stacks("tracked_cat")  # the program lies beside it
+            assert plain.stdout.startswith(head) and not plain.stderr, plain
+            assert f"heapsnap stacks {pid} --by" in plain.stdout, plain
+            for name in ("tracked_cat", pid, "a.hsnap"):
+                output_of([self.heapsnap, "attach", "-q", "-o", snapshots / name, pid])
+            both = stacks("tracked_cat", snapshots)
+            assert both.stderr == ("note: this is the snapshot ./tracked_cat; of the process of that name: "
+                                   f"heapsnap stacks {pid}\n"), both
+            assert "heapsnap stacks tracked_cat --by" in both.stdout, both
+            number = stacks(pid, snapshots)
+            assert number.stderr == (f"note: this is process {pid}; of the snapshot of that name: "
+                                     f"heapsnap stacks ./{pid}\n"), number
+            assert f"heapsnap stacks {pid} --by" in number.stdout, number
+            assert f"heapsnap stacks ./{pid} --by" in stacks(f"./{pid}", snapshots).stdout
+        after = stacks("tracked_cat", snapshots)
         assert after.stdout.startswith(head) and not after.stderr, after
-        assert "and the file of this name is no snapshot" in stacks("tracked_sleep", expected=3).stderr
-        for word in ("./tracked_sleep", "none.hsnap", "none/web"):
+        assert "and the file of this name is no snapshot" in stacks("tracked_cat", expected=3).stderr
+        for word in ("./tracked_cat", "none.hsnap", "none/web"):
             assert word in stacks(word, expected=6).stderr
 
     def programs(self):

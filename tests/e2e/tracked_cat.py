@@ -6,10 +6,11 @@ from owned_process import OwnedProcess
 
 
 class TrackedCat(OwnedProcess):
-    """cat, with the tracker from its first allocation on; `pid` is its own, not that of `heapsnap run`."""
+    """cat, or a copy of it, with the tracker from its first allocation on; `pid` is its own, not that of `heapsnap
+    run`."""
 
-    def __init__(self, heapsnap):
-        self.process = subprocess.Popen([heapsnap, "run", "--", "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    def __init__(self, heapsnap, program="cat"):
+        self.process = subprocess.Popen([heapsnap, "run", "--", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.process.stdin.write(b"x")
         self.process.stdin.flush()
         self.process.stdout.read(1)  # it runs
