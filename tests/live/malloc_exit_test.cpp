@@ -4,11 +4,16 @@
 #include "platform/linux/freeze/malloc_exit.h"
 
 #include <doctest/doctest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <chrono>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <thread>
@@ -134,6 +139,30 @@ pid_t run_inside(const std::function<bool()>& then) {
   return child;
 }
 
+// Of the copies that are made of a child that stays inside.
+int least_nice_of_copy(pid_t child) {
+  FreezeOptions options = choose(FreezeChoice::kFork);
+  options.malloc_text = inside();
+  std::atomic<bool> is_frozen{false};
+  int least = 19;
+  std::thread watcher([&] {
+    while (!is_frozen) {
+      std::ifstream children(ProcFs().path(child, "task/" + std::to_string(child) + "/children"));
+      for (id_t copy = 0; children >> copy;) {
+        errno = 0;
+        const int nice = ::getpriority(PRIO_PROCESS, copy);
+        if (errno == 0) least = std::min(least, nice);
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  });
+  FrozenProcess frozen(child, options);
+  is_frozen = true;
+  watcher.join();
+  frozen.thaw();
+  return least;
+}
+
 }  // namespace
 
 TEST_CASE("a thread that leaves the allocator and waits for such a page does not, either") {
@@ -253,6 +282,25 @@ TEST_CASE("where others keep all processors busy, a copy is stepped in bursts") 
     CHECK(notes_of(frozen.record()) == "");
   }
   CHECK(inside_malloc > 0);
+}
+
+TEST_CASE(
+    "a copy that runs goes before busy threads, but not on a processor that is the only one") {
+  const Line end;
+  const pid_t child = run_inside([&end] { return end.wait(); });
+  cpu_set_t all;
+  REQUIRE(::sched_getaffinity(child, sizeof all, &all) == 0);
+  if (CPU_COUNT(&all) > 1 && gets_realtime_priority()) CHECK(least_nice_of_copy(child) == -20);
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  for (size_t i = 0; CPU_COUNT(&one) == 0; ++i) {
+    if (CPU_ISSET(i, &all)) CPU_SET(i, &one);
+  }
+  REQUIRE(::sched_setaffinity(child, sizeof one, &one) == 0);
+  CHECK(least_nice_of_copy(child) == ::getpriority(PRIO_PROCESS, static_cast<id_t>(child)));
+  ::kill(child, SIGUSR1);
+  CHECK(end.pass());
+  CHECK(status_of(child) == 0);
 }
 
 TEST_CASE(

@@ -256,7 +256,7 @@ bool ForkSnapshot::settle() {
   if (is_giving_up_) child_.end_call();
   is_giving_up_ = false;
   // The target runs again: what the copy does from now on has time.
-  make_ordinary(child_.pid());
+  child_.end_priority();
   if (!is_born_ || !child_.is_alive() || child_.is_crippled()) return false;
   if (!owns_files_) {
     notes_.push_back(

@@ -1,11 +1,23 @@
 #include "platform/linux/freeze/step_clock.h"
 
+#include <sched.h>
+
 #include <thread>
 
 #include "base/alteration.h"
 #include "platform/linux/self/task_priority.h"
 
 namespace heapsnap {
+
+namespace {
+
+// The copy may run where the thread may that made it.
+bool has_one_processor(pid_t pid) {
+  cpu_set_t allowed;
+  return ::sched_getaffinity(pid, sizeof allowed, &allowed) == 0 && CPU_COUNT(&allowed) == 1;
+}
+
+}  // namespace
 
 StepClock::~StepClock() {
   child_.end_priority();
@@ -34,7 +46,8 @@ void StepClock::leave_steps() {
   now_ = TraceClock::now();
   bursts_.leave(now_);
   end_burst();
-  if (!nice_before_) nice_before_ = make_least_nice(child_.pid());
+  if (nice_before_ || has_one_processor(child_.pid())) return;
+  nice_before_ = make_least_nice(child_.pid());
 }
 
 void StepClock::end_burst() {

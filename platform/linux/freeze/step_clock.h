@@ -2,8 +2,9 @@
 //
 // In a burst (step_bursts.h) heapsnap and the copy have real-time priority. The copy has it for
 // steps only: one that ran would keep the processor if heapsnap were stopped just then. From when
-// it first runs it has the nice value -20: else it would get no more of a processor than any busy
-// thread of the target.
+// it first runs until all steps are taken it has the nice value -20: else it would get no more of a
+// processor than any busy thread of the target. Not where the target has a single processor, which
+// a copy that runs for seconds would leave it a hundredth of.
 #pragma once
 
 #include <chrono>
@@ -17,7 +18,7 @@ namespace heapsnap {
 
 class StepClock {
  public:
-  // For all steps together.
+  // For all steps together; then each thread that is outside may take a few more.
   static constexpr std::chrono::seconds kMostTime{5};
 
   // On the thread that takes the steps, as are all calls.
