@@ -15,7 +15,8 @@ namespace {
 // Fewer tell nothing.
 constexpr uint64_t kFewBlocks = 16;
 
-// Behind capacities: malloc gives a page at most. All more are left over.
+// Behind capacities malloc gives a page at most; maps of deques may be larger. All more are left
+// over.
 constexpr size_t kMostCountedWords = 1 << 20;
 
 constexpr StorageKind kTexts[] = {StorageKind::kText, StorageKind::kText16, StorageKind::kText32,

@@ -159,7 +159,10 @@ class RegionSearch {
         const RootRegion region = claim == nullptr ? unclaimed(mapping) : claim->region;
         // What lies in a stack there is the guard, or beside it.
         if (is_own && !mapping.readable) {
-          return add_present(part, i, region.kind == RootKind::kStack ? RootRegion{} : region);
+          RootRegion unreadable = region.kind == RootKind::kStack ? RootRegion{} : region;
+          unreadable.range = part;
+          unreadable.mapping = i;
+          return unreadable_.push_back(unreadable);
         }
         const bool is_of_module = modules_.find(part.begin) != LoadedModules::kNone;
         if (may_be_written && claim == nullptr && !is_of_module) return add_written(part, i);
@@ -167,6 +170,7 @@ class RegionSearch {
         add(part, i, region);
       });
     }
+    add_unreadable();
     return std::move(found_);
   }
 
@@ -219,6 +223,16 @@ class RegionSearch {
     region.mapping = mapping;
     region.is_shared = space_.mappings()[mapping].shared;
     found_.regions.push_back(region);
+  }
+
+  // The smallest first: where the kernel tells of single pages only (before Linux 6.7), a large
+  // reservation takes all that may be asked for.
+  void add_unreadable() {
+    std::stable_sort(unreadable_.begin(), unreadable_.end(),
+                     [](const auto& a, const auto& b) { return a.range.size() < b.range.size(); });
+    for (const RootRegion& one : unreadable_) add_present(one.range, one.mapping, one);
+    std::stable_sort(found_.regions.begin(), found_.regions.end(),
+                     [](const auto& a, const auto& b) { return a.range.begin < b.range.begin; });
   }
 
   // Of memory that may not be read (mprotect(2), or only reserved), what is there: the kernel reads
@@ -297,7 +311,8 @@ class RegionSearch {
   RootRegions found_;
   static constexpr uint64_t kPagesAtOnce = 4096;
   uint64_t pages_left_ = 1 << 18;  // of mappings of files to ask for: large ones are data
-  // 16 GiB: more is asked for only where the kernel does not tell which pages are there.
+  std::vector<RootRegion> unreadable_;
+  // 16 GiB. Of a run that the kernel tells to be absent (PAGEMAP_SCAN), few are asked for.
   uint64_t unreadable_pages_left_ = 1 << 22;
 };
 

@@ -171,8 +171,10 @@ std::vector<std::string> reference_remarks(const ReferenceReportInput& input) {
   if (record.bytes_unreadable != 0) {
     const bool is_core = input.metadata.freeze.method == FreezeMethod::kCore;
     remarks.push_back(size_text(record.bytes_unreadable) +
-                      (is_core ? " of its memory are not in the core"
-                               : " could not be read and were not looked at") +
+                      (is_core
+                           ? " of its memory are not in the core"
+                           : " could not be read, or are memory without read access in excess of "
+                             "16 GiB, and were not looked at") +
                       ": what only they lead to counts as leaked");
   }
   return remarks;

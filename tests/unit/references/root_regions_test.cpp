@@ -113,12 +113,19 @@ TEST_CASE("of memory that may not be read, pages that are far apart") {
   CHECK(found.bytes_left_out == 0);
 }
 
-TEST_CASE("of memory that may not be read, no more than can be asked for") {
+TEST_CASE("of memory that may not be read, no more than can be asked for, the smallest first") {
   RegionFixture fixture;
+  fixture.target.map("10000-11000 rw-p 00000000 00:00 0");
   fixture.target.map("100000000-600000000 ---p 00000000 00:00 0");
+  fixture.target.map("700000000-700001000 ---p 00000000 00:00 0");
+  fixture.target.set_state(Address(0x700000000), PageState::kResident);
+  fixture.target.map("800000000-800001000 rw-p 00000000 00:00 0");
   const RootRegions found = fixture.find();
-  CHECK(found.regions.empty());
-  CHECK(found.bytes_left_out == uint64_t{4} << 30);
+  const Regions expected = {expected_region(RootKind::kMapping, 0x10000, 0x11000),
+                            expected_region(RootKind::kMapping, 0x700000000, 0x700001000),
+                            expected_region(RootKind::kMapping, 0x800000000, 0x800001000)};
+  CHECK(fixture.ranges() == expected);
+  CHECK(found.bytes_left_out == (uint64_t{4} << 30) + 0x1000);
 }
 
 TEST_CASE("data of a module with RELRO, without the code") {
