@@ -252,6 +252,7 @@ std::optional<HeldBlock> explain_block(const SnapshotStreams& streams,
   }
   std::sort(sources.begin(), sources.end());
   sources.erase(std::unique(sources.begin(), sources.end()), sources.end());
+  std::erase(sources, number);
   result.source_count = sources.size();
   sources.resize(std::min(sources.size(), limit));
   if (number < graph.blocks() && paths.empty()) {

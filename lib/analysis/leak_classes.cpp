@@ -23,7 +23,7 @@ std::vector<ComponentFacts> facts_of(const ReferenceGraph& leaked,
     for (const BlockNumber target : leaked.targets(block)) {
       const BlockNumber other = components.component[target];
       if (other == own) {
-        facts[own].has_cycle = true;  // to itself, or to one that leads back
+        facts[own].has_cycle |= target != block;
       } else {
         facts[other].has_reference_from_outside = true;
       }

@@ -1,6 +1,7 @@
 // Leaked blocks: those that no root reaches, and which of them keep the others.
 //
-//   a ──► b ──► c        a: direct, nothing leaked points to it; b and c: indirect
+//   a ──► b ──► c        a: direct, nothing else that is leaked points to it;
+//                        b and c: indirect
 //   d ◄─► e ──► f        d and e: cycle, nothing outside of it points to it; f: indirect
 //
 // Whoever frees what a direct block or a cycle holds, frees the indirect ones with it: they are the

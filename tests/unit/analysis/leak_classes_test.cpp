@@ -49,7 +49,7 @@ LeakKind true_kind(const Edges& edges, const TrueLeaks& truth, BlockNumber block
   for (BlockNumber one = 0; one < edges.size(); ++one) {
     if (!truth.is_same_component(one, block)) continue;
     for (const BlockNumber target : edges[one]) {
-      if (truth.is_same_component(target, block)) return LeakKind::kCycle;
+      if (target != one && truth.is_same_component(target, block)) return LeakKind::kCycle;
     }
   }
   return LeakKind::kDirect;
@@ -98,7 +98,7 @@ void check_leaks(const Edges& edges) {
 TEST_CASE("leaks are direct, indirect or a cycle") {
   check_leaks({{1}, {2}, {}});           // a list
   check_leaks({{1}, {0, 2}, {}});        // a ring that holds another
-  check_leaks({{0}});                    // one that points to itself
+  check_leaks({{0}});                    // one that points to itself: direct
   check_leaks({{1}, {1}});               // held, so it is no origin
   check_leaks({{2}, {2}, {3}, {}});      // held by two
   check_leaks({{1}, {0}, {3}, {2, 0}});  // a ring held by a ring
