@@ -136,6 +136,8 @@ StaleWords::StaleWords(const ReferenceStreams& references, const BlockSizes& siz
       texts_(static_cast<BlockNumber>(sizes.size())),
       with_slack_(static_cast<BlockNumber>(sizes.size())),
       slack_words_(references.slack_words),
+      with_unused_(static_cast<BlockNumber>(references.unused_words.empty() ? 0 : sizes.size())),
+      unused_words_(references.unused_words),
       storage_(static_cast<BlockNumber>(references.slack_words.empty() ? 0 : sizes.size())),
       exact_(static_cast<BlockNumber>(sizes.size())),
       nodes_(static_cast<BlockNumber>(sizes.size())),
@@ -153,6 +155,9 @@ StaleWords::StaleWords(const ReferenceStreams& references, const BlockSizes& siz
     with_slack_.insert(words.block);
     OfSize& of_size = slack_sizes_[sizes[words.block]];
     of_size.first = std::min(of_size.first, words.first);
+  }
+  for (const UnusedWord& one : unused_words_) {
+    if (one.block < with_unused_.blocks()) with_unused_.insert(one.block);
   }
   size_t counted = 0;
   for (auto& [size, of_size] : slack_sizes_) {
@@ -248,11 +253,14 @@ const StaleWords::Kind& StaleWords::kind_of(uint64_t block) const {
   return kinds_[block < kind_of_.size() ? kind_of_[block] : kNotCompared];
 }
 
+bool StaleWords::is_declared(BlockNumber block, uint32_t offset) const {
+  constexpr uint32_t kDeclared = 64;  // words that BlockType::pointers tells of
+  return offset < kDeclared && (kind_of(block).pointers >> offset & 1) != 0;
+}
+
 bool StaleWords::is_rare(BlockNumber block, uint32_t offset) const {
   const Kind& kind = kind_of(block);
   if (offset >= kind.words) return false;
-  constexpr uint32_t kDeclared = 64;  // words that BlockType::pointers tells of
-  if (offset < kDeclared && (kind.pointers >> offset & 1) != 0) return false;
   if (larger_nodes_.contains(block)) {
     const Kind& smaller = kinds_[kind.smaller];
     return offset >= smaller.words ||
@@ -272,13 +280,20 @@ bool StaleWords::is_slack(BlockNumber block, uint32_t offset) const {
          others.holding[at] * 2 < others.blocks;
 }
 
+bool StaleWords::is_unused(BlockNumber block, uint32_t offset) const {
+  return block < with_unused_.blocks() && with_unused_.contains(block) &&
+         std::ranges::binary_search(unused_words_, UnusedWord{block, offset});
+}
+
 bool StaleWords::contains(uint64_t source, uint32_t offset, BlockNumber target) const {
   if (source >= texts_.blocks()) return false;
   const auto block = static_cast<BlockNumber>(source);
   if (texts_.contains(block) || is_slack(block, offset)) return true;
   if (offset < kNodeWords && links_[offset].contains(block)) return false;
+  const bool may_be_unused = !exact_.contains(block) && !is_declared(block, offset);
+  if (may_be_unused && is_unused(block, offset)) return true;
   if (heads_.contains(block) && target < nodes_.blocks() && nodes_.contains(target)) return false;
-  return !exact_.contains(block) && is_rare(block, offset);
+  return may_be_unused && is_rare(block, offset);
 }
 
 }  // namespace heapsnap

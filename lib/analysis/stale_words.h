@@ -9,6 +9,7 @@
 //   - in what malloc gave a container beyond what it asked for (SlackWords), unless most blocks of
 //     that size that are no containers' hold an address there: then it is the chunk of an arena, or
 //     a node with an array, that three pointers lead into as into a vector;
+//   - in the half of a std::string's buffer that it does not use (UnusedWord);
 //   - one at whose place fewer than one in eight of the blocks of that type and size hold an
 //     address. Where no type is known: of those of that size whose type is not told, either, and
 //     which are no texts: texts of 40 bytes say nothing of a Server of 40 bytes;
@@ -86,8 +87,11 @@ class StaleWords {
   void find_smaller_kinds(const std::vector<BlockType>& types);
   // Of two nodes, one of which leads to the other.
   void compare_sizes(BlockNumber node, BlockNumber next);
+  // Whether debug information declares it to be a pointer.
+  bool is_declared(BlockNumber block, uint32_t offset) const;
   bool is_rare(BlockNumber block, uint32_t offset) const;
   bool is_slack(BlockNumber block, uint32_t offset) const;
+  bool is_unused(BlockNumber block, uint32_t offset) const;
 
   const BlockSizes& sizes_;
   unsigned word_;
@@ -101,6 +105,8 @@ class StaleWords {
   BlockSet texts_;
   BlockSet with_slack_;
   std::vector<SlackWords> slack_words_;
+  BlockSet with_unused_;
+  std::vector<UnusedWord> unused_words_;
   BlockSet storage_;  // a container's for elements; none where nothing has slack words
   std::unordered_map<uint64_t, OfSize> slack_sizes_;  // by bytes
   BlockSet exact_;

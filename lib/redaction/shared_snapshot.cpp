@@ -226,6 +226,7 @@ class Sharing {
     for (const BlockType& type : types_) types.push_back(rows_.type(type));
     writer.on_type_names(types);
     writer.on_slack_words(snapshot_.read_slack_words());
+    writer.on_unused_words(snapshot_.read_unused_words());
   }
 
   SnapshotMetadata shared_metadata() {

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <map>
 #include <optional>
+#include <utility>
 
 #include "base/file_name.h"
 #include "references/block_slack.h"
@@ -93,6 +95,51 @@ void ContainerStorage::look_at_text(const WordInMemory& word, BlockNumber block,
   if (widths == 0) return;
   texts_[block] = {static_cast<uint32_t>(size) + 1, widths};
   has_texts_ = true;
+  look_behind_text(word, block);
+}
+
+// A std::string ends with a buffer of 16 bytes, whose first half holds the capacity while the
+// characters are in a block.
+void ContainerStorage::look_behind_text(const WordInMemory& word, BlockNumber text) {
+  constexpr int kSecondHalf = 3;
+  uint64_t left_over = 0;
+  if (word.source == kNoBlock || behind_texts_.size() >= kMostContainers ||
+      word.offset_in_block % kWordBytes != 0 || !word.beside(kSecondHalf, left_over)) {
+    return;
+  }
+  const uint64_t at = word.offset_in_block / kWordBytes + kSecondHalf;
+  const uint64_t words = map_.usable(word.at - word.offset_in_block, hint_) / kWordBytes;
+  const auto place = map_.find(left_over, hint_);
+  if (!place || at >= words || words > UINT32_MAX) return;
+  const bool is_like_link = map_.usable(Address(left_over), hint_) / kWordBytes == words;
+  behind_texts_.push_back(
+      {{word.source, static_cast<uint32_t>(at)}, text, static_cast<uint32_t>(words), is_like_link});
+}
+
+// In a list of C's structures, the next one may be what follows a text, its size and its capacity:
+// then nearly all such words of blocks of that size lead to others of it.
+void ContainerStorage::find_unused_words() {
+  constexpr uint64_t kLinksOutOf = 8;  // all but one in so many
+  std::erase_if(behind_texts_, [this](const WordBehindText& one) {
+    const StorageKind known = kind(one.text);
+    return known < StorageKind::kText || known > StorageKind::kText32;
+  });
+  struct Count {
+    uint64_t links = 0;
+    uint64_t all = 0;
+  };
+  std::map<std::pair<uint32_t, uint32_t>, Count> counts;  // by size and word
+  for (const WordBehindText& one : behind_texts_) {
+    Count& count = counts[{one.words, one.word.word}];
+    count.links += one.is_like_link ? 1 : 0;
+    ++count.all;
+  }
+  for (const WordBehindText& one : behind_texts_) {
+    const auto [links, all] = counts.at({one.words, one.word.word});
+    if ((all - links) * kLinksOutOf > all) unused_words_.push_back(one.word);
+  }
+  std::sort(unused_words_.begin(), unused_words_.end());
+  unused_words_.erase(std::unique(unused_words_.begin(), unused_words_.end()), unused_words_.end());
 }
 
 void ContainerStorage::look_at_lists(const WordInMemory& word, uint64_t third) {
@@ -212,8 +259,10 @@ void ContainerStorage::follow(const BlockEdges& edges, const StartThread& start)
     if (!may_go_on()) forget_nodes();
   }
   find_slack_words(edges);
+  find_unused_words();
   containers_.clear();
   deques_.clear();
+  behind_texts_.clear();
   texts_.release();
   capacity_.release();
   tree_nodes_.release();

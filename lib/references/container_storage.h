@@ -109,6 +109,8 @@ class ContainerStorage {
   // After follow(): of the blocks of vectors and deques in whose slack addresses of blocks are,
   // ascending.
   std::vector<SlackWords> take_slack_words() { return std::move(slack_words_); }
+  // After follow(): of the strings in blocks, in which addresses of blocks are, ascending.
+  std::vector<UnusedWord> take_unused_words() { return std::move(unused_words_); }
   // The kinds of all blocks, StorageKind each; the last thing to ask for.
   LargeArray<uint8_t> take_kinds() { return std::move(kinds_); }
 
@@ -140,6 +142,14 @@ class ContainerStorage {
     uint32_t widths : 3;  // a bit each: characters of 1, 2, 4 bytes would fill the block
   };
 
+  // A word behind what may be a std::string in a block.
+  struct WordBehindText {
+    UnusedWord word;
+    BlockNumber text = kNoBlock;  // with the characters
+    uint32_t words = 0;           // of the block that the string lies in
+    bool is_like_link = false;    // the word leads to another of that size
+  };
+
   bool may_count_blocks(uint64_t word) const { return word != 0 && word <= map_.blocks(); }
   void add_container(const WordInMemory& word, const NodeContainer& container);
   void look_at_array(const WordInMemory& word, BlockNumber block, uint64_t end_of_capacity);
@@ -149,6 +159,8 @@ class ContainerStorage {
                        uint64_t first);
   void look_at_deque(const WordInMemory& word, BlockNumber block, uint64_t map_size);
   void look_at_stream(const WordInMemory& word, BlockNumber block, uint64_t size);
+  void look_behind_text(const WordInMemory& word, BlockNumber text);
+  void find_unused_words();
   bool is_filled(uint64_t address, uint64_t bytes);
   void mark(BlockNumber block, StorageKind kind);
   // The container has asked for so many bytes of a block.
@@ -186,6 +198,8 @@ class ContainerStorage {
   std::vector<SlackWords> slack_words_;
   std::vector<SlackWords> of_deques_;  // whether or not anything is in them
   bool has_texts_ = false;
+  std::vector<WordBehindText> behind_texts_;
+  std::vector<UnusedWord> unused_words_;
   std::vector<NodeContainer> containers_;
   std::vector<Deque> deques_;
   std::vector<BlockNumber> buffers_;  // of the deque that is followed

@@ -11,6 +11,7 @@
 // A word counts when it is aligned and lies in what malloc_usable_size(3) grants its block.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <span>
 
@@ -41,6 +42,14 @@ struct SlackWords {
   // Whether the word is none of those in use.
   bool contains(uint32_t word) const { return word >= first || word < used_from; }
   bool operator==(const SlackWords&) const = default;
+};
+
+// A word of a block that lies in a std::string whose characters are elsewhere, in the half that it
+// does not use then of its buffer of 16 bytes. What is there is left over from before.
+struct UnusedWord {
+  BlockNumber block = kNoBlock;
+  uint32_t word = 0;  // of the block
+  auto operator<=>(const UnusedWord&) const = default;
 };
 
 // The references of consecutive blocks: counts[i] of them belong to block first + i. A block with

@@ -23,6 +23,7 @@
 #include "snapshot/section_index.h"
 #include "snapshot/section_view.h"
 #include "snapshot/slack_words_table.h"
+#include "snapshot/unused_words_table.h"
 
 namespace heapsnap {
 
@@ -404,6 +405,16 @@ std::vector<SlackWords> SnapshotReader::read_slack_words() const {
   state_->whole([&] {
     state_->each_table(SectionKind::kTypeNames, [&](auto table, const std::string& source) {
       heapsnap::read_slack_words(table, source, state_->blocks(), words);
+    });
+  });
+  return words;
+}
+
+std::vector<UnusedWord> SnapshotReader::read_unused_words() const {
+  std::vector<UnusedWord> words;
+  state_->whole([&] {
+    state_->each_table(SectionKind::kTypeNames, [&](auto table, const std::string& source) {
+      heapsnap::read_unused_words(table, source, state_->blocks(), words);
     });
   });
   return words;

@@ -14,6 +14,7 @@
 #include "snapshot/section_stream.h"
 #include "snapshot/slack_words_table.h"
 #include "snapshot/slot_column.h"
+#include "snapshot/unused_words_table.h"
 
 namespace heapsnap {
 namespace {
@@ -127,6 +128,10 @@ void SnapshotWriter::on_type_names(std::span<const BlockType> types) {
 
 void SnapshotWriter::on_slack_words(std::span<const SlackWords> words) {
   if (!words.empty()) write_slack_words(words, state_->stream);
+}
+
+void SnapshotWriter::on_unused_words(std::span<const UnusedWord> words) {
+  if (!words.empty()) write_unused_words(words, state_->stream);
 }
 
 uint64_t SnapshotWriter::finish(const SnapshotMetadata& metadata) {

@@ -67,6 +67,7 @@ class SnapshotWriter final : public ChunkSink, public ReferenceSink {
   void on_type_names(std::span<const BlockType> types);
   // Ascending, each block once; more than 4 million are cut off.
   void on_slack_words(std::span<const SlackWords> words);
+  void on_unused_words(std::span<const UnusedWord> words);
 
   // Writes metadata and index, syncs, and puts the file under its final name. Returns its size in
   // bytes. Throws Error{kOutput} (disk full) and leaves nothing behind.

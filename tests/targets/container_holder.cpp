@@ -193,11 +193,13 @@ namespace {
   fill_connections();
 }
 
-// Addresses in what malloc gave beyond what containers asked for, and in what a queue has had taken
-// from it, as the memory's last owner leaves them.
+// Addresses in what malloc gave beyond what containers asked for, in what a queue has had taken from
+// it, and in what long strings do not use of their buffers, as the memory's last owner leaves them.
 [[gnu::noinline]] void leave_words() {
   constexpr size_t kListHeader = 2 * sizeof(void*);
   constexpr size_t kHashHeader = sizeof(void*);
+  constexpr size_t kTreeHeader = 4 * sizeof(void*);
+  constexpr size_t kUnusedOfString = 3 * sizeof(void*);
   const auto leave = [](void* at, const void* element, size_t header) {
     const void* const node = static_cast<const char*>(element) - header;
     std::memcpy(at, &node, sizeof node);
@@ -214,6 +216,10 @@ namespace {
   leave(map, &g_queue.back(), kListHeader);
   for (auto& [key, numbers] : g_index) {
     leave(numbers.data() + numbers.size(), &*shop::g_sessions.begin(), kHashHeader);
+  }
+  auto order = g_orders.begin();
+  for (String<2>& text : g_queue) {
+    leave(reinterpret_cast<char*>(&text) + kUnusedOfString, &*order++, kTreeHeader);
   }
 }
 

@@ -227,6 +227,7 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
   if (storage_) {
     storage_->follow(*edges_, helper_thread());
     slack_words_ = storage_->take_slack_words();
+    unused_words_ = storage_->take_unused_words();
     storage_of_block_ = storage_->take_kinds();
     storage_.reset();
   }
@@ -432,6 +433,7 @@ void ReferenceCapture::write_block_types(std::vector<BlockType> names, SnapshotW
   entry_of_block_.release();
   writer.on_type_names(names);
   writer.on_slack_words(slack_words_);
+  writer.on_unused_words(unused_words_);
 }
 
 }  // namespace heapsnap

@@ -273,6 +273,36 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("what a string does not use of its buffer owns nothing that something else owns") {
+  for (const bool is_unused : {false, true}) {
+    CAPTURE(is_unused);
+    HandmadeHeap heap;
+    const uint32_t cache = heap.add_place(RootKind::kVariable, "g_cache");
+    const uint32_t index = heap.add_place(RootKind::kVariable, "g_index");
+    BlockNumber last = 0;
+    for (uint32_t i = 0; i < 200; ++i) {
+      const BlockNumber entry = heap.add(88);
+      const BlockNumber node = heap.add(72);
+      if (i == 0) {
+        heap.hold(cache, entry);
+        heap.hold(index, node);
+      } else {
+        heap.link(last, 0, entry);
+        heap.link(last + 1, 0, node);
+      }
+      heap.link(entry, 72, node);
+      if (is_unused) heap.streams.unused_words.push_back({entry, 9});
+      last = entry;
+    }
+    const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+    REQUIRE(tree.children[0].size() == 2);
+    CHECK(tree.nodes[tree.children[0][0]].retained.bytes == 200 * 88);
+    const OwnerNode& second = tree.nodes[tree.children[0][1]];
+    CHECK(second.retained.bytes == 200 * 72);
+    CHECK(second.kind == (is_unused ? OwnerNode::Kind::kPlace : OwnerNode::Kind::kSeveral));
+  }
+}
+
 TEST_CASE("what a deque does not use of its map owns nothing that something else owns") {
   HandmadeHeap heap;
   const uint32_t pages = heap.add_place(RootKind::kVariable, "g_pages");

@@ -162,6 +162,60 @@ TEST_CASE("the characters of a string end with a 0 and fit their capacity") {
   }
 }
 
+TEST_CASE("of a string whose characters are in a block, half of the buffer is not used") {
+  using Unused = std::vector<UnusedWord>;
+  ContainerHeap heap;
+  const uint64_t text = heap.block(40);
+  const uint64_t node = heap.block(88);
+  const uint64_t holder = heap.block(72);
+  const auto unused = [&heap] {
+    Unused found;
+    heap.look([&](const BlockMap&, ContainerStorage& all) { found = all.take_unused_words(); });
+    return found;
+  };
+  heap.put(text, {0x7878787878787878, 0x7878787878787878, 0x7878787878787878});
+  heap.put(holder + 8, {text, 24, 30, node, node});
+  CHECK(unused() == Unused{{3, 4}});
+  SUBCASE("if it holds an address, also within a block") {
+    heap.put(holder + 32, {node + 16});
+    CHECK(unused() == Unused{{3, 4}});
+    heap.put(holder + 32, {0});
+    CHECK(unused().empty());
+  }
+  SUBCASE("of each") {
+    const uint64_t other = heap.block(40);
+    heap.put(other, {0x7878787878787878, 0x7878787878787878, 0x7878787878787878});
+    heap.put(holder + 40, {other, 24, 30, node});
+    CHECK(unused() == Unused{{3, 4}, {3, 8}});
+  }
+  SUBCASE("not where these are no characters") {
+    heap.put(holder + 16, {23});
+    CHECK(unused().empty());
+  }
+  SUBCASE("not where nearly all lead to others of that size, as in a list") {
+    uint64_t last = holder;
+    for (int i = 0; i < 7; ++i) {
+      const uint64_t next = heap.block(72);
+      heap.put(next + 8, {text, 24, 30, node});
+      heap.put(last + 32, {next});
+      last = next;
+    }
+    CHECK(unused().empty());
+    heap.put(holder + 32, {node});
+    CHECK(unused().size() == 8);
+  }
+  SUBCASE("not past the block's end") {
+    heap.put(holder + 48, {text, 24, 30, node});
+    CHECK(unused() == Unused{{3, 4}});
+  }
+  SUBCASE("not outside of blocks") {
+    heap.put(holder + 8, {0, 0, 0, 0});
+    heap.put(ContainerHeap::kData.value() + 8, {text, 24, 30, node});
+    CHECK(heap.kind(text) == "std::string characters");
+    CHECK(unused().empty());
+  }
+}
+
 TEST_CASE("large binary data is not taken for characters") {
   ContainerHeap heap;
   const uint64_t text = heap.block(5000);

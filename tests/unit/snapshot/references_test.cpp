@@ -120,6 +120,8 @@ TEST_CASE("roots and types come back as they were") {
   writer.on_type_names(names);
   const std::vector<SlackWords> slack{{0, 3}, {5, 9, 2}, {299'999, 70'000}};
   writer.on_slack_words(slack);
+  const std::vector<UnusedWord> unused{{5, 7}, {5, 11}, {299'999, 70'000}};
+  writer.on_unused_words(unused);
   SnapshotMetadata metadata = full_metadata(1, 1);
   metadata.references.emplace();
   metadata.references->blocks = 300'000;
@@ -133,6 +135,7 @@ TEST_CASE("roots and types come back as they were") {
   CHECK((read_roots == roots));
   CHECK((reader.read_type_names() == names));
   CHECK((reader.read_slack_words() == slack));
+  CHECK((reader.read_unused_words() == unused));
   std::vector<TypeNumber> read_types;
   reader.read_block_types(names.size(), [&](BlockNumber first, std::span<const TypeNumber> some) {
     CHECK(first == read_types.size());
@@ -162,6 +165,30 @@ TEST_CASE("slack words of blocks that do not ascend or do not exist are refused"
   };
   CHECK(is_read({{3, 1}, {9, 0}}));
   CHECK_FALSE(is_read({{3, 1}, {3, 2}}));
+  CHECK_FALSE(is_read({{4, 1}, {3, 2}}));
+  CHECK_FALSE(is_read({{3, 1}, {10, 0}}));
+}
+
+TEST_CASE("unused words that do not ascend, or of blocks that do not exist, are refused") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("a.hsnap");
+  const auto is_read = [&path](const std::vector<UnusedWord>& unused) {
+    SnapshotWriter writer({path, true});
+    writer.on_unused_words(unused);
+    SnapshotMetadata metadata = full_metadata(1, 1);
+    metadata.references.emplace();
+    metadata.references->blocks = 10;
+    writer.finish(metadata);
+    try {
+      SnapshotReader::open(path).read_unused_words();
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  };
+  CHECK(is_read({{3, 1}, {3, 2}, {9, 0}}));
+  CHECK_FALSE(is_read({{3, 1}, {3, 1}}));
+  CHECK_FALSE(is_read({{3, 2}, {3, 1}}));
   CHECK_FALSE(is_read({{4, 1}, {3, 2}}));
   CHECK_FALSE(is_read({{3, 1}, {10, 0}}));
 }

@@ -134,6 +134,11 @@ class Sample {
     for (const SlackWords& one : slack) {
       line("slack_words block={} first={} used_from={}", one.block, one.first, one.used_from);
     }
+    const std::vector<UnusedWord> unused = {{7, 11}, {7, 15}, {2999, 3}};
+    writer_.on_unused_words(unused);
+    for (const UnusedWord& one : unused) {
+      line("unused_words block={} word={}", one.block, one.word);
+    }
     const std::vector<RootPlace> places = {
         {RootKind::kVariable, 0, "/bin/a", "g_cache", Address(0x4000), 8, 0x3000},
         {RootKind::kStack, 12, "", "main", Address(0x7ff000000000), 0, 0},
