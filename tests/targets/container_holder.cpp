@@ -193,8 +193,9 @@ namespace {
   fill_connections();
 }
 
-// Addresses in what malloc gave beyond what containers asked for, in what a queue has had taken from
-// it, and in what long strings do not use of their buffers, as the memory's last owner leaves them.
+// Addresses in what malloc gave beyond what containers asked for, in what a queue has had taken
+// from it, and in what long strings do not use of their buffers, as the memory's last owner leaves
+// them.
 [[gnu::noinline]] void leave_words() {
   constexpr size_t kListHeader = 2 * sizeof(void*);
   constexpr size_t kHashHeader = sizeof(void*);
