@@ -104,39 +104,53 @@ void ContainerStorage::look_behind_text(const WordInMemory& word, BlockNumber te
   constexpr int kSecondHalf = 3;
   uint64_t left_over = 0;
   if (word.source == kNoBlock || behind_texts_.size() >= kMostContainers ||
-      word.offset_in_block % kWordBytes != 0 || !word.beside(kSecondHalf, left_over)) {
+      word.offset_in_block % kWordBytes != 0 || !word.beside(kSecondHalf, left_over) ||
+      !map_.is_among_blocks(left_over) || !map_.may_hold(left_over)) {
     return;
   }
   const uint64_t at = word.offset_in_block / kWordBytes + kSecondHalf;
   const uint64_t words = map_.usable(word.at - word.offset_in_block, hint_) / kWordBytes;
+  if (at >= words || words > kLargestWithText) return;
   const auto place = map_.find(left_over, hint_);
-  if (!place || at >= words || words > UINT32_MAX) return;
-  const bool is_like_link = map_.usable(Address(left_over), hint_) / kWordBytes == words;
-  behind_texts_.push_back(
-      {{word.source, static_cast<uint32_t>(at)}, text, static_cast<uint32_t>(words), is_like_link});
+  behind_texts_.push_back({{word.source, static_cast<uint32_t>(at)},
+                           text,
+                           static_cast<uint32_t>(words),
+                           place.has_value(),
+                           place && place->offset == 0});
 }
 
-// In a list of C's structures, the next one may be what follows a text, its size and its capacity:
-// then nearly all such words of blocks of that size lead to others of it.
+// Structures of C have the same before words that are in use. Those are null, or lead to where a
+// block begins; what is left over leads elsewhere, too: to free memory, and into what is there now.
 void ContainerStorage::find_unused_words() {
-  constexpr uint64_t kLinksOutOf = 8;  // all but one in so many
+  constexpr uint64_t kFewWords = 16;
+  constexpr uint64_t kElsewhereOneIn = 4;
   std::erase_if(behind_texts_, [this](const WordBehindText& one) {
     const StorageKind known = kind(one.text);
     return known < StorageKind::kText || known > StorageKind::kText32;
   });
   struct Count {
-    uint64_t links = 0;
+    uint64_t elsewhere = 0;
     uint64_t all = 0;
   };
-  std::map<std::pair<uint32_t, uint32_t>, Count> counts;  // by size and word
+  std::map<std::pair<uint32_t, uint32_t>, Count> counts;  // by size of the block, and word
   for (const WordBehindText& one : behind_texts_) {
     Count& count = counts[{one.words, one.word.word}];
-    count.links += one.is_like_link ? 1 : 0;
+    count.elsewhere += one.is_to_begin ? 0 : 1;
     ++count.all;
   }
+  const auto are_left_over = [&](uint32_t words, uint32_t word) {
+    auto count = counts.find({words, word});
+    // A rest that is too small for a chunk stays with the one before it.
+    if (count != counts.end() && count->second.all < kFewWords) {
+      count = counts.find({words - 2, word});
+    }
+    if (count == counts.end() || count->second.all < kFewWords) return false;
+    return count->second.elsewhere * kElsewhereOneIn >= count->second.all;
+  };
   for (const WordBehindText& one : behind_texts_) {
-    const auto [links, all] = counts.at({one.words, one.word.word});
-    if ((all - links) * kLinksOutOf > all) unused_words_.push_back(one.word);
+    if (one.is_to_block && are_left_over(one.words, one.word.word)) {
+      unused_words_.push_back(one.word);
+    }
   }
   std::sort(unused_words_.begin(), unused_words_.end());
   unused_words_.erase(std::unique(unused_words_.begin(), unused_words_.end()), unused_words_.end());

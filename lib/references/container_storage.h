@@ -120,6 +120,8 @@ class ContainerStorage {
   // Shorter ones lie in the std::string: of 16 bytes.
   static constexpr uint64_t kShortestText = 4;
   static constexpr size_t kMostContainers = 1 << 20;
+  // Words of a block with strings that is compared with others of its size.
+  static constexpr uint64_t kLargestWithText = 64;
   // Its buffers are `buffer_bytes` each; words of the map from `first` on, `count` of them, hold
   // them.
   struct Deque {
@@ -147,7 +149,8 @@ class ContainerStorage {
     UnusedWord word;
     BlockNumber text = kNoBlock;  // with the characters
     uint32_t words = 0;           // of the block that the string lies in
-    bool is_like_link = false;    // the word leads to another of that size
+    bool is_to_block = false;     // the word leads to a block in use
+    bool is_to_begin = false;     // to its first byte
   };
 
   bool may_count_blocks(uint64_t word) const { return word != 0 && word <= map_.blocks(); }

@@ -219,8 +219,10 @@ namespace {
     leave(numbers.data() + numbers.size(), &*shop::g_sessions.begin(), kHashHeader);
   }
   auto order = g_orders.begin();
+  bool is_begin = false;  // the other half lead to where a node was
   for (String<2>& text : g_queue) {
-    leave(reinterpret_cast<char*>(&text) + kUnusedOfString, &*order++, kTreeHeader);
+    is_begin = !is_begin;
+    leave(reinterpret_cast<char*>(&text) + kUnusedOfString, &*order++, is_begin ? kTreeHeader : 0);
   }
 }
 

@@ -41,56 +41,69 @@ TEST_CASE("the characters of a string end with a 0 and fit their capacity") {
 }
 
 TEST_CASE("of a string whose characters are in a block, half of the buffer is not used") {
-  using Unused = std::vector<UnusedWord>;
+  constexpr int kHolders = 16;
   ContainerHeap heap;
   const uint64_t text = heap.block(40);
   const uint64_t node = heap.block(88);
-  const uint64_t holder = heap.block(72);
+  const uint64_t freed = heap.block(88, ChunkState::kTcache);
+  heap.put(text, {0x7878787878787878, 0x7878787878787878, 0x7878787878787878});
+  std::vector<uint64_t> holders;  // the first is block 3
+  const auto add_holders = [&](uint64_t left_over) {
+    const uint64_t holder = heap.block(72);
+    heap.put(holder + 8, {text, 24, 30, left_over, node});
+    holders.push_back(holder);
+  };
+  for (int i = 0; i < kHolders; ++i) add_holders(i < 4 ? node + 16 : node);
   const auto unused = [&heap] {
-    Unused found;
+    std::vector<UnusedWord> found;
     heap.look([&](const BlockMap&, ContainerStorage& all) { found = all.take_unused_words(); });
     return found;
   };
-  heap.put(text, {0x7878787878787878, 0x7878787878787878, 0x7878787878787878});
-  heap.put(holder + 8, {text, 24, 30, node, node});
-  CHECK(unused() == Unused{{3, 4}});
-  SUBCASE("if it holds an address, also within a block") {
-    heap.put(holder + 32, {node + 16});
-    CHECK(unused() == Unused{{3, 4}});
-    heap.put(holder + 32, {0});
+  const auto in_all = [&](uint32_t count) {
+    std::vector<UnusedWord> all;
+    for (uint32_t i = 0; i < count; ++i) all.push_back({3 + i, 4});
+    return all;
+  };
+  CHECK(unused() == in_all(kHolders));
+  SUBCASE("if it holds an address of a block in use") {
+    heap.put(holders[15] + 32, {freed});
+    CHECK(unused() == in_all(15));
+    heap.put(holders[14] + 32, {0x7878});
+    add_holders(node);
+    auto expected = in_all(17);
+    expected.erase(expected.begin() + 14, expected.begin() + 16);
+    CHECK(unused() == expected);
+  }
+  SUBCASE("of a block with a rest that was too small for a chunk, as of the others") {
+    const uint64_t larger = heap.block(88);
+    heap.put(larger + 8, {text, 24, 30, node});
+    CHECK(unused() == in_all(kHolders + 1));
+    heap.put(holders[0] + 32, {node});
     CHECK(unused().empty());
   }
-  SUBCASE("of each") {
-    const uint64_t other = heap.block(40);
-    heap.put(other, {0x7878787878787878, 0x7878787878787878, 0x7878787878787878});
-    heap.put(holder + 40, {other, 24, 30, node});
-    CHECK(unused() == Unused{{3, 4}, {3, 8}});
+  SUBCASE("free memory is elsewhere, too") {
+    for (int i = 0; i < 4; ++i) heap.put(holders[static_cast<size_t>(i)] + 32, {freed});
+    CHECK(unused().size() == 12);
+  }
+  SUBCASE("not where nearly all lead to first bytes: that may be a member of a structure") {
+    heap.put(holders[0] + 32, {node});
+    CHECK(unused().empty());
+  }
+  SUBCASE("not of few") {
+    heap.put(holders[0] + 32, {0});
+    CHECK(unused().empty());
   }
   SUBCASE("not where these are no characters") {
-    heap.put(holder + 16, {23});
+    heap.put(text + 24, {0x78});
     CHECK(unused().empty());
-  }
-  SUBCASE("not where nearly all lead to others of that size, as in a list") {
-    uint64_t last = holder;
-    for (int i = 0; i < 7; ++i) {
-      const uint64_t next = heap.block(72);
-      heap.put(next + 8, {text, 24, 30, node});
-      heap.put(last + 32, {next});
-      last = next;
-    }
-    CHECK(unused().empty());
-    heap.put(holder + 32, {node});
-    CHECK(unused().size() == 8);
   }
   SUBCASE("not past the block's end") {
-    heap.put(holder + 48, {text, 24, 30, node});
-    CHECK(unused() == Unused{{3, 4}});
+    for (const uint64_t holder : holders) heap.put(holder + 48, {text, 24, 30, node + 16});
+    CHECK(unused() == in_all(kHolders));
   }
   SUBCASE("not outside of blocks") {
-    heap.put(holder + 8, {0, 0, 0, 0});
-    heap.put(ContainerHeap::kData.value() + 8, {text, 24, 30, node});
-    CHECK(heap.kind(text) == "std::string characters");
-    CHECK(unused().empty());
+    heap.put(ContainerHeap::kData.value() + 8, {text, 24, 30, node + 16});
+    CHECK(unused() == in_all(kHolders));
   }
 }
 
