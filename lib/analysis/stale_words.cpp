@@ -290,10 +290,10 @@ bool StaleWords::contains(uint64_t source, uint32_t offset, BlockNumber target) 
   const auto block = static_cast<BlockNumber>(source);
   if (texts_.contains(block) || is_slack(block, offset)) return true;
   if (offset < kNodeWords && links_[offset].contains(block)) return false;
-  const bool may_be_unused = !exact_.contains(block) && !is_declared(block, offset);
-  if (may_be_unused && is_unused(block, offset)) return true;
+  const bool is_known = exact_.contains(block) || is_declared(block, offset);
+  if (!is_known && is_unused(block, offset)) return true;
   if (heads_.contains(block) && target < nodes_.blocks() && nodes_.contains(target)) return false;
-  return may_be_unused && is_rare(block, offset);
+  return !is_known && is_rare(block, offset);
 }
 
 }  // namespace heapsnap

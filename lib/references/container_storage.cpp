@@ -124,6 +124,7 @@ void ContainerStorage::look_behind_text(const WordInMemory& word, BlockNumber te
 void ContainerStorage::find_unused_words() {
   constexpr uint64_t kFewWords = 16;
   constexpr uint64_t kElsewhereOneIn = 4;
+  constexpr uint32_t kRestWords = 2;  // too small for a chunk, it stays with the one before it
   std::erase_if(behind_texts_, [this](const WordBehindText& one) {
     const StorageKind known = kind(one.text);
     return known < StorageKind::kText || known > StorageKind::kText32;
@@ -139,13 +140,10 @@ void ContainerStorage::find_unused_words() {
     ++count.all;
   }
   const auto are_left_over = [&](uint32_t words, uint32_t word) {
-    auto count = counts.find({words, word});
-    // A rest that is too small for a chunk stays with the one before it.
-    if (count != counts.end() && count->second.all < kFewWords) {
-      count = counts.find({words - 2, word});
-    }
-    if (count == counts.end() || count->second.all < kFewWords) return false;
-    return count->second.elsewhere * kElsewhereOneIn >= count->second.all;
+    const Count& own = counts.at({words, word});
+    const auto smaller = counts.find({words - kRestWords, word});
+    const Count& count = own.all < kFewWords && smaller != counts.end() ? smaller->second : own;
+    return count.all >= kFewWords && count.elsewhere * kElsewhereOneIn >= count.all;
   };
   for (const WordBehindText& one : behind_texts_) {
     if (one.is_to_block && are_left_over(one.words, one.word.word)) {

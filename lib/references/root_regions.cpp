@@ -230,18 +230,18 @@ class RegionSearch {
   void add_unreadable() {
     std::stable_sort(unreadable_.begin(), unreadable_.end(),
                      [](const auto& a, const auto& b) { return a.range.size() < b.range.size(); });
-    for (const RootRegion& one : unreadable_) add_present(one.range, one.mapping, one);
+    for (const RootRegion& one : unreadable_) add_present(one);
     std::stable_sort(found_.regions.begin(), found_.regions.end(),
                      [](const auto& a, const auto& b) { return a.range.begin < b.range.begin; });
   }
 
   // Of memory that may not be read (mprotect(2), or only reserved), what is there: the kernel reads
   // it for a tracer.
-  void add_present(AddressRange range, uint32_t mapping, const RootRegion& region) {
+  void add_present(const RootRegion& region) {
     PageResidency& residency = target_.residency();
     const uint64_t page = residency.page_size();
-    range = {range.begin.align_up(page), range.end.align_down(page)};
-    if (!residency.knows_pages()) return add_dumped(range, mapping, region);
+    AddressRange range{region.range.begin.align_up(page), region.range.end.align_down(page)};
+    if (!residency.knows_pages()) return add_dumped(range, region);
     const auto is_there = [](PageState state) {
       return state != PageState::kAbsent && state != PageState::kUnknown;
     };
@@ -256,16 +256,17 @@ class RegionSearch {
       range.begin = present;
       if (pages == 0) break;
       unreadable_pages_left_ -= pages;
-      range.begin = add_pages({present, present + pages * page}, is_there, mapping, region);
+      range.begin = add_pages({present, present + pages * page}, is_there, region.mapping, region);
     }
     found_.bytes_left_out += range.size();
   }
 
-  void add_dumped(AddressRange range, uint32_t mapping, const RootRegion& region) {
+  void add_dumped(AddressRange range, const RootRegion& region) {
     while (range.begin < range.end) {
       const AddressRange dumped = target_.memory().next_readable(range);
       if (dumped.is_empty()) return;
-      add({std::max(range.begin, dumped.begin), std::min(range.end, dumped.end)}, mapping, region);
+      add({std::max(range.begin, dumped.begin), std::min(range.end, dumped.end)}, region.mapping,
+          region);
       range.begin = dumped.end;
     }
   }
@@ -309,9 +310,9 @@ class RegionSearch {
   unsigned word_;
   RangeClaims claims_;
   RootRegions found_;
+  std::vector<RootRegion> unreadable_;  // of which what is there is to be found
   static constexpr uint64_t kPagesAtOnce = 4096;
   uint64_t pages_left_ = 1 << 18;  // of mappings of files to ask for: large ones are data
-  std::vector<RootRegion> unreadable_;
   // 16 GiB. Of a run that the kernel tells to be absent (PAGEMAP_SCAN), few are asked for.
   uint64_t unreadable_pages_left_ = 1 << 22;
 };

@@ -91,6 +91,16 @@ struct SnapshotReader::State {
     });
   }
 
+  // All that `read` adds of the tables of a kind.
+  template <typename Row, typename Read>
+  std::vector<Row> rows_of(SectionKind kind, Read read) const {
+    std::vector<Row> rows;
+    whole([&] {
+      each_table(kind, [&](auto table, const std::string& source) { read(table, source, rows); });
+    });
+    return rows;
+  }
+
   std::string place(uint64_t offset) const {
     return name + ", section at " + std::to_string(offset);
   }
@@ -372,13 +382,10 @@ void SnapshotReader::read_references(ReferenceSink& sink) const {
 }
 
 std::vector<RootPlace> SnapshotReader::read_root_places() const {
-  std::vector<RootPlace> places;
-  state_->whole([&] {
-    state_->each_table(SectionKind::kRoots, [&](auto table, const std::string& source) {
-      heapsnap::read_root_places(table, source, places);
-    });
-  });
-  return places;
+  return state_->rows_of<RootPlace>(SectionKind::kRoots,
+                                    [&](auto table, const std::string& source, auto& rows) {
+                                      heapsnap::read_root_places(table, source, rows);
+                                    });
 }
 
 void SnapshotReader::read_roots(size_t places,
@@ -391,33 +398,24 @@ void SnapshotReader::read_roots(size_t places,
 }
 
 std::vector<BlockType> SnapshotReader::read_type_names() const {
-  std::vector<BlockType> types;
-  state_->whole([&] {
-    state_->each_table(SectionKind::kTypeNames, [&](auto table, const std::string& source) {
-      heapsnap::read_type_names(table, source, types);
-    });
-  });
-  return types;
+  return state_->rows_of<BlockType>(SectionKind::kTypeNames,
+                                    [&](auto table, const std::string& source, auto& rows) {
+                                      heapsnap::read_type_names(table, source, rows);
+                                    });
 }
 
 std::vector<SlackWords> SnapshotReader::read_slack_words() const {
-  std::vector<SlackWords> words;
-  state_->whole([&] {
-    state_->each_table(SectionKind::kTypeNames, [&](auto table, const std::string& source) {
-      heapsnap::read_slack_words(table, source, state_->blocks(), words);
-    });
-  });
-  return words;
+  return state_->rows_of<SlackWords>(
+      SectionKind::kTypeNames, [&](auto table, const std::string& source, auto& rows) {
+        heapsnap::read_slack_words(table, source, state_->blocks(), rows);
+      });
 }
 
 std::vector<UnusedWord> SnapshotReader::read_unused_words() const {
-  std::vector<UnusedWord> words;
-  state_->whole([&] {
-    state_->each_table(SectionKind::kTypeNames, [&](auto table, const std::string& source) {
-      heapsnap::read_unused_words(table, source, state_->blocks(), words);
-    });
-  });
-  return words;
+  return state_->rows_of<UnusedWord>(
+      SectionKind::kTypeNames, [&](auto table, const std::string& source, auto& rows) {
+        heapsnap::read_unused_words(table, source, state_->blocks(), rows);
+      });
 }
 
 void SnapshotReader::read_block_types(size_t types, const ReceiveTypes& receive) const {
