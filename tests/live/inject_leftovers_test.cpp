@@ -22,8 +22,11 @@
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "base/unique_fd.h"
+#include "platform/linux/freeze/frozen_process.h"
 #include "platform/linux/proc/kernel_text.h"
 #include "platform/linux/proc/proc_fs.h"
+#include "platform/linux/trace/tracer_thread.h"
+#include "tests/live/checks.h"
 #include "tests/live/injection_probe.h"
 #include "tests/live/live_target.h"
 #include "tests/live/stepped_process.h"
@@ -224,6 +227,50 @@ TEST_CASE("a target that swaps descriptors has nothing written into files of its
     CHECK(target.finish().at("errors") == 0);
   }
   CHECK(swaps > 30);
+}
+
+TEST_CASE("a copy that another tracer keeps from being reaped is reaped, or told of") {
+  LiveTarget target({LONE_SLEEPER});
+  const pid_t pid = target.pid();
+  std::optional<TracerThread> other;
+  const auto leave_copy = [&] {
+    FrozenProcess frozen(pid, choose(FreezeChoice::kFork));
+    Tracee tracee(pid, pid);
+    int refused = -1;
+    other.emplace().run([&] { refused = tracee.seize(); });
+    REQUIRE(refused == 0);
+    frozen.thaw();
+    REQUIRE(children_of(pid, true).size() == 1);
+  };
+  const auto look = [&](bool lets_go) {
+    return work_on(pid, [&](RunningProgram&) {
+      leave_copy();
+      if (lets_go) other.reset();
+      return TrimResult();
+    });
+  };
+  CHECK(look(true).call.notes.empty());
+  CHECK(children_of(pid, true).empty());
+  CHECK(look(false).call.notes == std::vector<std::string>{kCopyRemains});
+  CHECK(children_of(pid, true).size() == 1);
+  other.reset();
+
+  const auto fail = [&](RunningProgram&) -> int {
+    leave_copy();
+    throw Error(ErrorKind::kNotPermitted, "it", "it is traced", "end the debugger");
+  };
+  std::string remedy;
+  try {
+    work_on(pid, fail);
+  } catch (const Error& error) {
+    remedy = error.remedy();
+  }
+  CHECK(remedy == std::string("end the debugger; ") + kCopyRemains);
+  CHECK(children_of(pid, true).size() == 1);
+  other.reset();
+  FrozenProcess(pid, choose(FreezeChoice::kFork)).thaw();
+  CHECK(children_of(pid, true).empty());
+  check_end(target);
 }
 
 }  // namespace heapsnap::live

@@ -36,7 +36,16 @@ RunningProgram::RunningProgram(int pid)
 }
 
 void RunningProgram::tidy_up() {
-  reap_left_over_copies(ProcFs(), process().pid);
+  const Repair repair;
+  try {
+    reap_left_over_copies(ProcFs(), process().pid);
+  } catch (const Error&) {
+    // There is no thread for it.
+  }
+}
+
+bool RunningProgram::has_copies() const {
+  return !find_left_over_copies(ProcFs(), process().pid).empty();
 }
 
 void RunningProgram::look_again() {
@@ -66,6 +75,11 @@ void RunningProgram::check_runs() {
     if (!is_dying()) return;
     std::this_thread::sleep_for(kBetweenLooks);
   } while (std::chrono::steady_clock::now() < deadline);
+}
+
+Error told_of_copies(const Error& error) {
+  const std::string before = error.remedy().empty() ? std::string() : error.remedy() + "; ";
+  return Error(error.kind(), error.subject(), error.why(), before + kCopyRemains);
 }
 
 }  // namespace heapsnap

@@ -26,8 +26,10 @@ class RunningProgram final : public Target {
   // Throws as open_running_process() does.
   explicit RunningProgram(int pid);
 
-  // Takes away what an earlier heapsnap left behind that was killed.
+  // Reaps copies of it that a heapsnap left behind because it was killed, or could not reap them.
+  // Where that is refused they stay.
   void tidy_up();
+  bool has_copies() const;
   // Lists mappings and threads again. Throws Error{kNoProcess} when it is another program.
   void look_again();
   // Throws Error{kNoProcess} when it has ended, or executed another program. One that is just
@@ -51,12 +53,21 @@ class RunningProgram final : public Target {
   std::unique_ptr<Target> view_;
 };
 
+constexpr const char* kCopyRemains =
+    "the copy of it that was made to look at its heap remains a zombie of it until the next "
+    "heapsnap attach";
+
+// The same error, whose remedy says that as well.
+Error told_of_copies(const Error& error);
+
 // How long threads of a heapsnap that was killed are waited for.
 inline constexpr std::chrono::seconds kLeftOverPatience{60};
 
 // Gives what `work` gives, while no other heapsnap changes the process. `work` may fail in many
 // ways when the program ends meanwhile: no thread stops, memory cannot be written. Then
-// Error{kNoProcess} is thrown instead.
+// Error{kNoProcess} is thrown instead. A copy that `work` had to leave as a zombie, because a
+// debugger took the process in between, is reaped afterwards. If it remains, the error says so, or
+// the result in its `call.notes`.
 template <typename Work>
 auto work_on(int pid, Work work) {
   const ProcFs proc;
@@ -72,9 +83,16 @@ auto work_on(int pid, Work work) {
     await_left_over_workers(proc, pid, program.memory(), kLeftOverPatience);
     program.look_again();
     const Alteration alteration;
-    return work(program);
+    auto result = work(program);
+    program.tidy_up();
+    if constexpr (requires { result.call.notes; }) {
+      if (program.has_copies()) result.call.notes.push_back(kCopyRemains);
+    }
+    return result;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kNoProcess) program.check_runs();
+    program.tidy_up();
+    if (program.has_copies()) throw told_of_copies(error);
     throw;
   }
 }
