@@ -2,12 +2,17 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <string>
 #include <tuple>
+#include <unordered_map>
+#include <utility>
 
 #include "analysis/block_facts.h"
 #include "analysis/garbage.h"
 #include "analysis/reachability.h"
 #include "analysis/snapshot_blocks.h"
+#include "elf/program_words.h"
 
 namespace heapsnap {
 
@@ -74,6 +79,84 @@ void add_up(LeakCensus& census) {
   }
 }
 
+// Which block of a cycle names it: of cycles that are made alike the same one, in whatever order
+// their blocks lie, and in each snapshot. Containers of the standard library refer to the object
+// that they are in, and so are in its cycle: what they are in says more.
+class CycleNames {
+ public:
+  explicit CycleNames(const std::vector<BlockType>& types) : rank_(types.size()) {
+    std::vector<TypeNumber> order(types.size());
+    std::iota(order.begin(), order.end(), 0);
+    const auto key = [&types](TypeNumber type) {
+      return std::tie(types[type].name, types[type].module);
+    };
+    std::sort(order.begin(), order.end(), [&](TypeNumber a, TypeNumber b) {
+      const Meaning of_a = meaning_of(types[a]);
+      const Meaning of_b = meaning_of(types[b]);
+      return of_a != of_b ? of_a < of_b : key(a) < key(b);
+    });
+    for (size_t i = 0; i < order.size(); ++i) {
+      rank_[order[i]] = {meaning_of(types[order[i]]), static_cast<uint32_t>(i)};
+    }
+  }
+
+  bool is_program_type(TypeNumber type) const {
+    return rank_[type].meaning == Meaning::kProgramType;
+  }
+
+  bool says_more(const LeakedBlock& one, const LeakedBlock& other) const {
+    const Rank& rank = rank_[one.type];
+    const Rank& of_other = rank_[other.type];
+    if (rank.meaning != of_other.meaning) return rank.meaning > of_other.meaning;
+    return std::pair(one.bytes, rank.order) > std::pair(other.bytes, of_other.order);
+  }
+
+ private:
+  enum class Meaning : uint8_t { kLibrary, kUnknown, kHoldsProgramType, kProgramType };
+  struct Rank {
+    Meaning meaning;
+    uint32_t order;
+  };
+
+  static Meaning meaning_of(const BlockType& type) {
+    if (type.name.empty()) return Meaning::kUnknown;
+    if (is_program_word(type.name.substr(0, type.name.find('<')))) return Meaning::kProgramType;
+    if (!has_program_word(type.name)) return Meaning::kLibrary;
+    // What std::make_shared() makes is the object, with its counts.
+    return type.name.starts_with("std::_Sp_counted_ptr_inplace<") ? Meaning::kProgramType
+                                                                  : Meaning::kHoldsProgramType;
+  }
+
+  std::vector<Rank> rank_;  // by type
+};
+
+void name_cycles(const CycleNames& names, LeakCensus& census) {
+  for (BlockNumber i = 0; i < census.blocks.size(); ++i) {
+    const LeakedBlock& block = census.blocks[i];
+    if (block.kind != LeakKind::kCycle) continue;
+    BlockNumber& named = census.sources[block.source].block;
+    if (names.says_more(block, census.blocks[named])) named = i;
+  }
+}
+
+void tell_partners(const CycleNames& names, LeakCensus& census) {
+  std::unordered_map<uint32_t, LeakGroup*> group_of;  // by its largest cycle
+  for (LeakGroup& group : census.groups) {
+    if (group.kind == LeakKind::kCycle) group_of.emplace(group.largest, &group);
+  }
+  if (group_of.empty()) return;
+  for (const LeakedBlock& block : census.blocks) {
+    if (block.kind != LeakKind::kCycle || !names.is_program_type(block.type)) continue;
+    const auto group = group_of.find(block.source);
+    if (group == group_of.end()) continue;
+    std::vector<TypeNumber>& partners = group->second->partners;
+    const TypeNumber named = census.blocks[census.sources[block.source].block].type;
+    const bool is_known = block.type == named ||
+                          std::find(partners.begin(), partners.end(), block.type) != partners.end();
+    if (!is_known && partners.size() < LeakGroup::kMostPartners) partners.push_back(block.type);
+  }
+}
+
 void group_sources(LeakCensus& census) {
   std::map<std::tuple<LeakKind, uint32_t, TypeNumber, uint64_t>, size_t> groups;
   for (uint32_t i = 0; i < census.sources.size(); ++i) {
@@ -84,7 +167,7 @@ void group_sources(LeakCensus& census) {
     const auto [entry, is_new] =
         groups.try_emplace({source.kind, block.stack, type, size}, census.groups.size());
     if (is_new)
-      census.groups.push_back({source.kind, block.stack, block.type, block.bytes, 0, 0, 0, i});
+      census.groups.push_back({source.kind, block.stack, block.type, block.bytes, 0, 0, 0, i, {}});
     LeakGroup& group = census.groups[entry->second];
     if (group.type != block.type) group.type = 0;
     if (group.size != block.bytes) group.size = 0;
@@ -146,8 +229,11 @@ LeakCensus take_leak_census(const SnapshotStreams& streams, const ReferenceStrea
     census.blocks[i].source = classes.origins[i];
   }
   census.sources = std::move(classes.sources);
+  const CycleNames names(references.types);
+  name_cycles(names, census);
   add_up(census);
   group_sources(census);
+  tell_partners(names, census);
   return census;
 }
 

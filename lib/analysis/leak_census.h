@@ -24,21 +24,26 @@ struct LeakedBlock {
 };
 
 // Direct blocks and cycles of the same stack; without one, of the same type; without that, of the
-// same size.
+// same size. Of a cycle these are of the block that says most of what it is: one of a class of the
+// program's, the largest.
 struct LeakGroup {
+  static constexpr size_t kMostPartners = 3;
+
   LeakKind kind = LeakKind::kDirect;
   uint32_t stack = 0;
   TypeNumber type = 0;
-  uint64_t size = 0;   // of each direct block, of the first block of each cycle; 0: various
+  uint64_t size = 0;   // of each direct block, of that block of each cycle; 0: various
   uint64_t count = 0;  // of direct blocks; of cycles
   uint64_t retained_bytes = 0;
   uint64_t retained_blocks = 0;
   uint32_t largest = 0;  // index into LeakCensus::sources: retains the most
+  // Other classes of the program's in the largest cycle, by the addresses of their blocks.
+  std::vector<TypeNumber> partners;
 };
 
 struct LeakCensus {
   std::vector<LeakedBlock> blocks;  // ascending by number
-  // Their `block` is an index into `blocks`.
+  // Their `block` is an index into `blocks`, of a cycle the block that names it.
   std::vector<LeakOrigin> sources;
   std::vector<LeakGroup> groups;  // by retained bytes, largest first
   std::array<Tally, kLeakKindCount> kinds;

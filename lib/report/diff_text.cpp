@@ -25,6 +25,8 @@ namespace {
 constexpr size_t kBuildDigits = 8;
 constexpr size_t kTrendWidth = 10;
 constexpr size_t kLeastName = 20;
+// Below a row is listed what an eighth of its change, or more, is of.
+constexpr double kShares = 8;
 constexpr const char* kNoRows = "nothing changed";
 
 std::string short_value(const std::optional<Tally>& value) {
@@ -172,39 +174,37 @@ class DiffPage {
     return text;
   }
 
-  // The rows to show, each with what grew most below it, as long as that is most of it. What grew
-  // by more than the whole is followed by what shrank most beside it.
+  // The rows to show, each with what most of its change is of.
   std::vector<ShownRow> shown_rows(const DiffSection& section) const {
-    constexpr size_t kDeepest = 3;
     std::vector<ShownRow> shown;
     const size_t most =
         limit_ == 0 ? section.ranked.size() : std::min(limit_, section.ranked.size());
     for (size_t i = 0; i < most; ++i) {
-      uint32_t at = section.ranked[i];
+      const uint32_t at = section.ranked[i];
       shown.push_back({at, 0});
-      std::vector<ShownRow> shrunk;
-      for (size_t depth = 1; depth <= kDeepest; ++depth) {
-        const DiffRow& row = section.rows[at];
-        const auto grew_most =
-            std::max_element(row.held.begin(), row.held.end(), [&](uint32_t a, uint32_t b) {
-              return section.rows[a].growth < section.rows[b].growth;
-            });
-        if (grew_most == row.held.end() || row.growth <= 0) break;
-        if (2 * section.rows[*grew_most].growth < row.growth) break;
-        const uint32_t grew_least =
-            *std::min_element(row.held.begin(), row.held.end(), [&](uint32_t a, uint32_t b) {
-              return section.rows[a].growth < section.rows[b].growth;
-            });
-        const bool explains = section.rows[grew_least].growth < 0;
-        if (explains && section.rows[*grew_most].growth > row.growth) {
-          shrunk.push_back({grew_least, depth});
-        }
-        at = *grew_most;
-        shown.push_back({at, depth});
-      }
-      shown.insert(shown.end(), shrunk.rbegin(), shrunk.rend());
+      add_held(section, at, 1, section.rows[at].growth / kShares, shown);
     }
     return shown;
+  }
+
+  // What row `at` holds that changed by `least` or more, in the same direction, the most first. If
+  // one grew by more than all of it together, what shrank most follows.
+  static void add_held(const DiffSection& section, uint32_t at, size_t depth, double least,
+                       std::vector<ShownRow>& shown) {
+    constexpr size_t kDeepest = 3;
+    constexpr size_t kMostBesideEachOther = 3;
+    if (depth > kDeepest || least == 0) return;
+    const DiffRow& row = section.rows[at];
+    std::vector<uint32_t> held = row.held;
+    const auto share = [&](uint32_t each) { return section.rows[each].growth / least; };
+    std::stable_sort(held.begin(), held.end(),
+                     [&](uint32_t a, uint32_t b) { return share(a) > share(b); });
+    for (size_t i = 0; i < held.size() && i < kMostBesideEachOther && share(held[i]) >= 1; ++i) {
+      shown.push_back({held[i], depth});
+      add_held(section, held[i], depth + 1, least, shown);
+    }
+    const bool is_explained = held.empty() || share(held.front()) <= row.growth / least;
+    if (!is_explained && share(held.back()) < 0) shown.push_back({held.back(), depth});
   }
 
   void print_section(const DiffSection& section) {

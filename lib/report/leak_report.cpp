@@ -18,6 +18,8 @@ namespace heapsnap {
 
 namespace {
 
+constexpr size_t kExampleIndent = 6;
+
 std::string tally_text(const Tally& tally) {
   return fmt::format("{} in {}", size_text(tally.bytes),
                      count_text(tally.count, "block", "blocks"));
@@ -103,9 +105,14 @@ void print_group(Writer& out, const ReferenceReportInput& input, const LeakCensu
                   group_text(input, group)),
       width);
   stacks.print(out, group.stack, "      ");
-  out.write(ink.dim(fmt::format("      {}{}", group.count == 1 ? "at " : "the largest at ",
-                                address_text(example.address))) +
-            "\n");
+  std::string where =
+      (group.count == 1 ? "at " : "the largest at ") + address_text(example.address);
+  for (size_t i = 0; i < group.partners.size(); ++i) {
+    where += (i == 0 ? ", with " : ", ") + type_label(input, group.partners[i]);
+  }
+  for (const std::string& line : wrapped(where, width - kExampleIndent)) {
+    out.write(ink.dim(std::string(kExampleIndent, ' ') + line) + "\n");
+  }
 }
 
 void write_tally(JsonWriter& json, const char* blocks, const char* bytes, const Tally& tally) {
@@ -138,6 +145,12 @@ void write_json_leak_group(JsonWriter& json, const ReferenceReportInput& input,
   json.member("retained_blocks", group.retained_blocks);
   json.member("retained_bytes", group.retained_bytes);
   json.member("largest", census.blocks[census.sources[group.largest].block].address);
+  if (!group.partners.empty()) {
+    json.key("partners");
+    json.begin_array();
+    for (const TypeNumber type : group.partners) json.value(input.references.types[type].name);
+    json.end_array();
+  }
   write_json_stack(json, input, group.stack);
   json.end_object();
 }

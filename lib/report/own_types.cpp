@@ -1,9 +1,11 @@
 #include "report/own_types.h"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 #include <optional>
 #include <vector>
+
+#include "elf/program_words.h"
 
 namespace heapsnap {
 
@@ -11,43 +13,6 @@ namespace {
 
 constexpr std::string_view kLeftOut = "…";
 constexpr int kDeepest = 32;
-
-bool is_digit(char letter) {
-  return letter >= '0' && letter <= '9';
-}
-bool is_of_word(char letter) {
-  return is_digit(letter) || (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
-         letter == '_' || letter == ':' || static_cast<unsigned char>(letter) >= 0x80;
-}
-
-bool is_of_language(std::string_view word) {
-  constexpr std::array<std::string_view, 24> kWords = {
-      "const",    "volatile", "int",      "long", "short",  "char",  "signed",  "unsigned",
-      "bool",     "float",    "double",   "void", "true",   "false", "wchar_t", "char8_t",
-      "char16_t", "char32_t", "__int128", "enum", "struct", "class", "union",   "decltype"};
-  return std::find(kWords.begin(), kWords.end(), word) != kWords.end();
-}
-
-// Whether a word of the name, with the namespaces before it, is of the program.
-bool is_own_word(std::string_view word) {
-  // "::iterator" is of what stands before it.
-  if (word.empty() || is_digit(word.front()) || word.starts_with(':')) return false;
-  constexpr std::array<std::string_view, 4> kLibraries = {"std::", "__gnu_", "core::", "alloc::"};
-  const bool is_of_library =
-      std::any_of(kLibraries.begin(), kLibraries.end(),
-                  [word](std::string_view library) { return word.starts_with(library); });
-  return !is_of_library && !is_of_language(word);
-}
-
-bool has_own_word(std::string_view text) {
-  for (size_t i = 0; i < text.size();) {
-    size_t end = i;
-    while (end < text.size() && is_of_word(text[end])) ++end;
-    if (is_own_word(text.substr(i, end - i))) return true;
-    i = std::max(end, i + 1);
-  }
-  return false;
-}
 
 // How much deeper in brackets what follows text[i] is.
 int step_at(std::string_view text, size_t i) {
@@ -100,9 +65,9 @@ std::string joined_parts(const std::vector<std::string>& parts) {
 std::string nested(std::string_view name, int depth);
 
 void add_flat(std::vector<std::string>& parts, std::string_view argument, int depth) {
-  if (depth > kDeepest || !has_own_word(argument)) return add(parts, std::string(kLeftOut));
+  if (depth > kDeepest || !has_program_word(argument)) return add(parts, std::string(kLeftOut));
   const size_t open = argument.find('<');
-  if (open == std::string_view::npos || has_own_word(argument.substr(0, open))) {
+  if (open == std::string_view::npos || has_program_word(argument.substr(0, open))) {
     return add(parts, nested(argument, depth));
   }
   const auto end = end_of_arguments(argument, open);
@@ -125,7 +90,7 @@ std::string nested(std::string_view name, int depth) {
     }
     std::vector<std::string> parts;
     for (const auto each : arguments_of(name.substr(i + 1, *end - i - 2))) {
-      const bool is_kept = depth < kDeepest && has_own_word(each);
+      const bool is_kept = depth < kDeepest && has_program_word(each);
       add(parts, is_kept ? nested(each, depth + 1) : std::string(kLeftOut));
     }
     result += joined_parts(parts);
@@ -134,21 +99,60 @@ std::string nested(std::string_view name, int depth) {
   return result;
 }
 
+bool is_of_word(char letter) {
+  return letter == '_' || (letter >= '0' && letter <= '9') || (letter >= 'a' && letter <= 'z') ||
+         (letter >= 'A' && letter <= 'Z') || static_cast<unsigned char>(letter) >= 0x80;
+}
+
+// "_Hash_node<Session>" of "std::__detail::_Hash_node<shop::Session>"
+std::string without_namespaces(std::string_view name) {
+  std::string result;
+  size_t word = 0;  // begin of the last one in `result`
+  for (size_t i = 0; i < name.size(); ++i) {
+    if (name.substr(i).starts_with("::") && word < result.size()) {
+      result.resize(word);
+      ++i;
+      continue;
+    }
+    result += name[i];
+    if (!is_of_word(name[i])) word = result.size();
+  }
+  return result;
+}
+
+// Without the arguments that are left out.
+std::string of_own_types(const std::vector<std::string>& parts) {
+  std::vector<std::string> own;
+  std::copy_if(parts.begin(), parts.end(), std::back_inserter(own),
+               [](const std::string& part) { return part != kLeftOut; });
+  return joined_parts(own);
+}
+
 }  // namespace
 
 std::string with_own_types(std::string_view name, OwnTypesForm form) {
   const size_t open = name.find('<');
   if (open == std::string_view::npos) return {};
   const auto end = end_of_arguments(name, open);
-  if (!end || !has_own_word(name.substr(open, *end - open))) return {};
+  if (!end || !has_program_word(name.substr(open, *end - open))) return {};
   if (form == OwnTypesForm::kNested) return nested(name, 0);
   std::vector<std::string> parts;
   for (const auto each : arguments_of(name.substr(open + 1, *end - open - 2))) {
     add_flat(parts, each, 0);
   }
-  while (parts.size() > 1 && parts.back() == kLeftOut) parts.pop_back();
-  std::string rest = nested(name.substr(*end), 0);
-  return std::string(name.substr(0, open)) + joined_parts(parts) + rest;
+  const std::string_view front = name.substr(0, open);
+  const std::string rest = nested(name.substr(*end), 0);
+  if (form == OwnTypesForm::kFlat) {
+    while (parts.size() > 1 && parts.back() == kLeftOut) parts.pop_back();
+    return std::string(front) + joined_parts(parts) + rest;
+  }
+  const std::string own = of_own_types(parts);
+  if (form == OwnTypesForm::kAlone) return std::string(front) + own + rest;
+  if (form == OwnTypesForm::kShort) return without_namespaces(std::string(front) + own + rest);
+  const size_t word = front.rfind(' ') + 1;
+  if (is_program_word(front.substr(word))) return {};
+  return std::string(front.substr(0, word)) + std::string(kLeftOut) +
+         without_namespaces(own + rest);
 }
 
 }  // namespace heapsnap

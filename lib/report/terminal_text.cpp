@@ -163,7 +163,8 @@ std::string clipped(std::string_view text, size_t width) {
 
 std::string cut_name(std::string_view name, size_t width) {
   if (display_width(name) <= width) return std::string(name);
-  for (const OwnTypesForm form : {OwnTypesForm::kNested, OwnTypesForm::kFlat}) {
+  for (const OwnTypesForm form : {OwnTypesForm::kNested, OwnTypesForm::kFlat, OwnTypesForm::kAlone,
+                                  OwnTypesForm::kShort, OwnTypesForm::kInner}) {
     std::string own = with_own_types(name, form);
     if (!own.empty() && display_width(own) <= width) return own;
   }

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <utility>
+#include <vector>
+
 #include "analysis/leak_suppressions.h"
 #include "base/error.h"
 #include "handmade_references.h"
@@ -214,4 +217,42 @@ TEST_CASE("what a memory context has is no garbage: it has no collector") {
   const LeakCensus census = take_leak_census(streams, heap.streams);
   CHECK(census.garbage == Tally{});
   CHECK(census.all == Tally{1, 1016});
+}
+
+TEST_CASE("cycles that are made alike are one group, in whatever order their blocks lie") {
+  HandmadeHeap heap;
+  const TypeNumber node = heap.add_type("std::_Rb_tree_node<std::pair<std::string const, int>>");
+  const TypeNumber cart = heap.add_type("shop::Cart");
+  const TypeNumber session =
+      heap.add_type("std::_Sp_counted_ptr_inplace<shop::Session, std::allocator<void>, 2>");
+  const TypeNumber holder = heap.add_type("std::_List_node<shop::Session>");
+  const auto ring = [&heap](const std::vector<std::pair<uint64_t, TypeNumber>>& blocks) {
+    std::vector<BlockNumber> numbers;
+    for (const auto& [bytes, type] : blocks) numbers.push_back(heap.add(bytes, type));
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      heap.link(numbers[i], 8, numbers[(i + 1) % numbers.size()]);
+    }
+    return numbers;
+  };
+  const auto first = ring({{200, node}, {104, session}, {56, cart}, {40, 0}});
+  ring({{56, cart}, {200, node}, {40, 0}, {104, session}});
+  ring({{120, session}, {72, cart}});
+  const auto held = ring({{40, 0}, {400, node}, {24, holder}});
+  const auto unknown = ring({{400, node}, {40, 0}});
+  const SnapshotStreams streams = heap.finish();
+  const LeakCensus census = take_leak_census(streams, heap.streams);
+  const auto address_of_group = [&](size_t group) {
+    return census.blocks[census.sources[census.groups[group].largest].block].address;
+  };
+  REQUIRE(census.groups.size() == 3);
+  const LeakGroup& sessions = census.groups[0];
+  CHECK(sessions.type == session);
+  CHECK(sessions.count == 3);
+  CHECK(sessions.partners == std::vector<TypeNumber>{cart});
+  CHECK(address_of_group(0) == heap.address_of(first[1]));
+  CHECK(census.groups[1].type == holder);
+  CHECK(census.groups[1].partners.empty());
+  CHECK(address_of_group(1) == heap.address_of(held[2]));
+  CHECK(census.groups[2].type == 0);
+  CHECK(address_of_group(2) == heap.address_of(unknown[1]));
 }

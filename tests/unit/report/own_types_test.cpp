@@ -58,6 +58,19 @@ TEST_CASE("a row has as much of a type as there is room for") {
   CHECK(cut_name(kMap, 100) == kMap);
   CHECK(cut_name(kMap, 40) == "std::unordered_map<…, Session, …>");
   CHECK(cut_name(kMap, 31) == "std::unordered_map<…, Session>");
-  CHECK(cut_name(kMap, 25) == "std::unordered_map<…>");
-  CHECK(cut_name(kMap, 10) == "std::unor…");
+  CHECK(cut_name(kMap, 28) == "std::unordered_map<Session>");
+  CHECK(cut_name(kMap, 25) == "unordered_map<Session>");
+  CHECK(cut_name(kMap, 10) == "…<Session>");
+  CHECK(cut_name(kMap, 9) == "std::uno…");
+  CHECK(cut_name(kNode, 40) == "std::__detail::_Hash_node<shop::Session>");
+  CHECK(cut_name(kNode, 39) == "_Hash_node<Session>");
+  const std::string made = "std::_Sp_counted_ptr_inplace<shop::Cart, std::allocator<void>, 2>";
+  CHECK(cut_name("cycles with " + made, 52) ==
+        "cycles with std::_Sp_counted_ptr_inplace<shop::Cart>");
+  CHECK(cut_name("cycles with " + made, 44) == "cycles with _Sp_counted_ptr_inplace<Cart>");
+  CHECK(cut_name("cycles with " + made, 24) == "cycles with …<Cart>");
+  CHECK(cut_name("Page<(anonymous namespace)::Row, shop::Cart>[]", 40) ==
+        "Page<(anonymous namespace)::Row, Cart>[]");
+  CHECK(cut_name("Page<shop::Cart>[]", 12) == "Page<Cart>[]");
+  CHECK(cut_name("Page<shop::Cart>[]", 11) == "Page<…>[]");
 }
