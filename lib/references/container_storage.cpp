@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <map>
 #include <optional>
 #include <utility>
 
@@ -84,6 +83,7 @@ void ContainerStorage::look_at_array(const WordInMemory& word, BlockNumber block
 void ContainerStorage::look_at_text(const WordInMemory& word, BlockNumber block, uint64_t size,
                                     uint64_t capacity) {
   constexpr uint64_t kLongest = (1 << 29) - 1;
+  constexpr uint64_t kWordsOfText = 3;
   uint64_t address = 0;
   word.beside(0, address);
   if (is_on_stack_ || size >= kLongest) return;
@@ -93,65 +93,43 @@ void ContainerStorage::look_at_text(const WordInMemory& word, BlockNumber block,
     if (is_long && is_filled(address, (capacity + 1) << i)) widths |= 1U << i;
   }
   if (widths == 0) return;
+  uint64_t words = 0;  // of the block of malloc that it lies in
+  if (word.source != kNoBlock) {
+    words = map_.usable(word.at - word.offset_in_block, hint_) / kWordBytes;
+    // Behind a block's end lies the next one's size.
+    if (words != 0 && word.offset_in_block / kWordBytes + kWordsOfText > words) return;
+  }
   texts_[block] = {static_cast<uint32_t>(size) + 1, widths};
   has_texts_ = true;
-  look_behind_text(word, block);
+  if (words != 0) keep_tail(word, block, words);
 }
 
-// A std::string ends with a buffer of 16 bytes, whose first half holds the capacity while the
-// characters are in a block.
-void ContainerStorage::look_behind_text(const WordInMemory& word, BlockNumber text) {
-  constexpr int kSecondHalf = 3;
+void ContainerStorage::keep_tail(const WordInMemory& word, BlockNumber text, uint64_t words) {
+  constexpr int kTailInString = 3;
   uint64_t left_over = 0;
-  if (word.source == kNoBlock || behind_texts_.size() >= kMostContainers ||
-      word.offset_in_block % kWordBytes != 0 || !word.beside(kSecondHalf, left_over) ||
+  const uint64_t at = word.offset_in_block / kWordBytes + kTailInString;
+  if (at >= words || words > kMostWordsWithText || tails_.size() >= kMostContainers ||
+      word.offset_in_block % kWordBytes != 0 || !word.beside(kTailInString, left_over) ||
       !map_.is_among_blocks(left_over) || !map_.may_hold(left_over)) {
     return;
   }
-  const uint64_t at = word.offset_in_block / kWordBytes + kSecondHalf;
-  const uint64_t words = map_.usable(word.at - word.offset_in_block, hint_) / kWordBytes;
-  if (at >= words || words > kLargestWithText) return;
   const auto place = map_.find(left_over, hint_);
-  behind_texts_.push_back({{word.source, static_cast<uint32_t>(at)},
-                           text,
-                           static_cast<uint32_t>(words),
-                           place.has_value(),
-                           place && place->offset == 0});
+  tails_.push_back({{word.source, static_cast<uint32_t>(at)},
+                    text,
+                    static_cast<uint32_t>(words),
+                    place.has_value(),
+                    place && place->offset == 0,
+                    place && place->block == word.source});
 }
 
-// Structures of C have the same before words that are in use. Those are null, or lead to where a
-// block begins; what is left over leads elsewhere, too: to free memory, and into what is there now.
 void ContainerStorage::find_unused_words() {
-  constexpr uint64_t kFewWords = 16;
-  constexpr uint64_t kElsewhereOneIn = 4;
-  constexpr uint32_t kRestWords = 2;  // too small for a chunk, it stays with the one before it
-  std::erase_if(behind_texts_, [this](const WordBehindText& one) {
-    const StorageKind known = kind(one.text);
+  std::erase_if(tails_, [this](const TextTail& tail) {
+    const StorageKind known = kind(tail.text);
     return known < StorageKind::kText || known > StorageKind::kText32;
   });
-  struct Count {
-    uint64_t elsewhere = 0;
-    uint64_t all = 0;
-  };
-  std::map<std::pair<uint32_t, uint32_t>, Count> counts;  // by size of the block, and word
-  for (const WordBehindText& one : behind_texts_) {
-    Count& count = counts[{one.words, one.word.word}];
-    count.elsewhere += one.is_to_begin ? 0 : 1;
-    ++count.all;
-  }
-  const auto are_left_over = [&](uint32_t words, uint32_t word) {
-    const Count& own = counts.at({words, word});
-    const auto smaller = counts.find({words - kRestWords, word});
-    const Count& count = own.all < kFewWords && smaller != counts.end() ? smaller->second : own;
-    return count.all >= kFewWords && count.elsewhere * kElsewhereOneIn >= count.all;
-  };
-  for (const WordBehindText& one : behind_texts_) {
-    if (one.is_to_block && are_left_over(one.words, one.word.word)) {
-      unused_words_.push_back(one.word);
-    }
-  }
-  std::sort(unused_words_.begin(), unused_words_.end());
-  unused_words_.erase(std::unique(unused_words_.begin(), unused_words_.end()), unused_words_.end());
+  if (tails_.empty()) return;
+  unused_words_ = unused_tails(
+      tails_, map_, [this](BlockNumber block) { return kind(block); }, cache_);
 }
 
 void ContainerStorage::look_at_lists(const WordInMemory& word, uint64_t third) {
@@ -274,7 +252,7 @@ void ContainerStorage::follow(const BlockEdges& edges, const StartThread& start)
   find_unused_words();
   containers_.clear();
   deques_.clear();
-  behind_texts_.clear();
+  tails_.clear();
   texts_.release();
   capacity_.release();
   tree_nodes_.release();

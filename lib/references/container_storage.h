@@ -37,6 +37,7 @@
 #include "references/piece_pipeline.h"
 #include "references/reference.h"
 #include "references/storage_kind.h"
+#include "references/text_tails.h"
 #include "target/page_cache.h"
 #include "target/target.h"
 
@@ -120,8 +121,6 @@ class ContainerStorage {
   // Shorter ones lie in the std::string: of 16 bytes.
   static constexpr uint64_t kShortestText = 4;
   static constexpr size_t kMostContainers = 1 << 20;
-  // Words of a block with strings that is compared with others of its size.
-  static constexpr uint64_t kLargestWithText = 64;
   // Its buffers are `buffer_bytes` each; words of the map from `first` on, `count` of them, hold
   // them.
   struct Deque {
@@ -144,15 +143,6 @@ class ContainerStorage {
     uint32_t widths : 3;  // a bit each: characters of 1, 2, 4 bytes would fill the block
   };
 
-  // A word behind what may be a std::string in a block.
-  struct WordBehindText {
-    UnusedWord word;
-    BlockNumber text = kNoBlock;  // with the characters
-    uint32_t words = 0;           // of the block that the string lies in
-    bool is_to_block = false;     // the word leads to a block in use
-    bool is_to_begin = false;     // to its first byte
-  };
-
   bool may_count_blocks(uint64_t word) const { return word != 0 && word <= map_.blocks(); }
   void add_container(const WordInMemory& word, const NodeContainer& container);
   void look_at_array(const WordInMemory& word, BlockNumber block, uint64_t end_of_capacity);
@@ -162,7 +152,8 @@ class ContainerStorage {
                        uint64_t first);
   void look_at_deque(const WordInMemory& word, BlockNumber block, uint64_t map_size);
   void look_at_stream(const WordInMemory& word, BlockNumber block, uint64_t size);
-  void look_behind_text(const WordInMemory& word, BlockNumber text);
+  // What lies behind what may be a std::string in a block of so many words.
+  void keep_tail(const WordInMemory& word, BlockNumber text, uint64_t words);
   void find_unused_words();
   bool is_filled(uint64_t address, uint64_t bytes);
   void mark(BlockNumber block, StorageKind kind);
@@ -201,7 +192,7 @@ class ContainerStorage {
   std::vector<SlackWords> slack_words_;
   std::vector<SlackWords> of_deques_;  // whether or not anything is in them
   bool has_texts_ = false;
-  std::vector<WordBehindText> behind_texts_;
+  std::vector<TextTail> tails_;
   std::vector<UnusedWord> unused_words_;
   std::vector<NodeContainer> containers_;
   std::vector<Deque> deques_;

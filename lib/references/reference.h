@@ -45,8 +45,8 @@ struct SlackWords {
 };
 
 // A word of a block that lies in a std::string whose characters are elsewhere, in the half that it
-// does not use then of its buffer of 16 bytes. What is there is left over from before: of other
-// blocks of that size, some hold an address there that is none of a block's first byte.
+// does not use then of its buffer of 16 bytes (text_tails.h). What is there is left over from
+// before.
 struct UnusedWord {
   BlockNumber block = kNoBlock;
   uint32_t word = 0;  // of the block

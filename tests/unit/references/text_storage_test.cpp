@@ -40,71 +40,144 @@ TEST_CASE("the characters of a string end with a 0 and fit their capacity") {
   }
 }
 
-TEST_CASE("of a string whose characters are in a block, half of the buffer is not used") {
-  constexpr int kHolders = 16;
-  ContainerHeap heap;
-  const uint64_t text = heap.block(40);
-  const uint64_t node = heap.block(88);
-  const uint64_t freed = heap.block(88, ChunkState::kTcache);
-  heap.put(text, {0x7878787878787878, 0x7878787878787878, 0x7878787878787878});
-  std::vector<uint64_t> holders;  // the first is block 3
-  const auto add_holders = [&](uint64_t left_over) {
-    const uint64_t holder = heap.block(72);
-    heap.put(holder + 8, {text, 24, 30, left_over, node});
-    holders.push_back(holder);
-  };
-  for (int i = 0; i < kHolders; ++i) add_holders(i < 4 ? node + 16 : node);
-  const auto unused = [&heap] {
+namespace {
+
+// Objects of one size, each with a string at its second word whose characters are in a block, and
+// an address behind its capacity.
+struct TailHeap : ContainerHeap {
+  static constexpr uint32_t kObjects = 16;
+  const uint64_t text = block(40);
+  const uint64_t node = block(88);
+  const uint64_t freed = block(88, ChunkState::kTcache);
+  std::vector<uint64_t> objects;  // the first is block 3
+
+  TailHeap() {
+    put(text, {0x7878787878787878, 0x7878787878787878, 0x7878787878787878});
+    for (uint32_t i = 0; i < kObjects; ++i) add(72, node);
+  }
+  uint64_t add(uint64_t bytes, uint64_t left_over) {
+    objects.push_back(block(bytes));
+    put(objects.back() + 8, {text, 24, 30, left_over, node});
+    return objects.back();
+  }
+  uint64_t add_short(uint64_t size = 15) {
+    const uint64_t object = block(72);
+    put(object + 8, {object + 24, size, 0x7878, node});
+    return object;
+  }
+  void add_short_ones(int count) {
+    for (int i = 0; i < count; ++i) add_short();
+  }
+  std::vector<UnusedWord> unused() {
     std::vector<UnusedWord> found;
-    heap.look([&](const BlockMap&, ContainerStorage& all) { found = all.take_unused_words(); });
+    look([&](const BlockMap&, ContainerStorage& all) { found = all.take_unused_words(); });
     return found;
-  };
-  const auto in_all = [&](uint32_t count) {
+  }
+  static std::vector<UnusedWord> words(uint32_t first, uint32_t count, uint32_t word) {
     std::vector<UnusedWord> all;
-    for (uint32_t i = 0; i < count; ++i) all.push_back({3 + i, 4});
+    for (uint32_t i = 0; i < count; ++i) all.push_back({first + i, word});
     return all;
-  };
-  CHECK(unused() == in_all(kHolders));
-  SUBCASE("if it holds an address of a block in use") {
-    heap.put(holders[15] + 32, {freed});
-    CHECK(unused() == in_all(15));
-    heap.put(holders[14] + 32, {0x7878});
-    add_holders(node);
-    auto expected = in_all(17);
-    expected.erase(expected.begin() + 14, expected.begin() + 16);
-    CHECK(unused() == expected);
   }
-  SUBCASE("of a block with a rest that was too small for a chunk, as of the others") {
-    const uint64_t larger = heap.block(88);
-    heap.put(larger + 8, {text, 24, 30, node});
-    CHECK(unused() == in_all(kHolders + 1));
-    heap.put(holders[0] + 32, {node});
-    CHECK(unused().empty());
+};
+
+}  // namespace
+
+TEST_CASE("of a string whose characters are in a block, half of the buffer is not used") {
+  TailHeap heap;
+  const auto in_all = TailHeap::words(3, TailHeap::kObjects, 4);
+  SUBCASE("where short ones lead to themselves") {
+    heap.add_short_ones(4);
+    CHECK(heap.unused() == in_all);
   }
-  SUBCASE("free memory is elsewhere, too") {
-    for (int i = 0; i < 4; ++i) heap.put(holders[static_cast<size_t>(i)] + 32, {freed});
-    CHECK(unused().size() == 12);
+  SUBCASE("of any length that has room there") {
+    heap.add_short_ones(3);
+    const uint64_t fourth = heap.add_short(16);
+    CHECK(heap.unused().empty());
+    heap.put(fourth + 16, {0});
+    CHECK(heap.unused() == in_all);
+    heap.put(fourth + 8, {fourth + 32});
+    CHECK(heap.unused().empty());
   }
-  SUBCASE("not where nearly all lead to first bytes: that may be a member of a structure") {
-    heap.put(holders[0] + 32, {node});
-    CHECK(unused().empty());
+  SUBCASE("where there is an address of a block in use") {
+    heap.add_short_ones(4);
+    heap.put(heap.objects[15] + 32, {heap.freed});
+    CHECK(heap.unused() == TailHeap::words(3, 15, 4));
   }
   SUBCASE("not of few") {
-    heap.put(holders[0] + 32, {0});
-    CHECK(unused().empty());
+    heap.add_short_ones(4);
+    heap.put(heap.objects[0] + 32, {0});
+    CHECK(heap.unused().empty());
+  }
+  SUBCASE("not for those of another size") {
+    for (const uint64_t object : heap.objects) heap.put(object + 8, {0});
+    for (uint32_t i = 0; i < TailHeap::kObjects; ++i) heap.add(88, heap.node);
+    heap.add_short_ones(4);
+    CHECK(heap.unused().empty());
   }
   SUBCASE("not where these are no characters") {
-    heap.put(text + 24, {0x78});
-    CHECK(unused().empty());
+    heap.add_short_ones(4);
+    heap.put(heap.text + 24, {0x78});
+    CHECK(heap.unused().empty());
   }
   SUBCASE("not past the block's end") {
-    for (const uint64_t holder : holders) heap.put(holder + 48, {text, 24, 30, node + 16});
-    CHECK(unused() == in_all(kHolders));
+    heap.add_short_ones(4);
+    for (const uint64_t object : heap.objects) {
+      heap.put(object + 48, {heap.text, 24, 30, heap.node + 16});
+    }
+    CHECK(heap.unused() == in_all);
   }
-  SUBCASE("not outside of blocks") {
-    heap.put(ContainerHeap::kData.value() + 8, {text, 24, 30, node + 16});
-    CHECK(unused() == in_all(kHolders));
+  SUBCASE("not where nothing tells strings from structures of C") {
+    for (const uint64_t object : heap.objects) heap.put(object + 32, {heap.freed});
+    heap.put(heap.objects[0] + 32, {heap.node + 16});
+    CHECK(heap.unused().empty());
   }
+}
+
+TEST_CASE("in nodes of a list are strings where what lies behind their capacity varies") {
+  constexpr uint32_t kNodes = 20;
+  TailHeap heap;
+  std::vector<uint64_t> nodes;
+  const uint64_t header = ContainerHeap::kData.value() + 8;
+  for (uint32_t i = 0; i < kNodes; ++i) nodes.push_back(heap.block(56));
+  const uint64_t larger = heap.block(72);
+  nodes.push_back(larger);
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    heap.put(nodes[i], {i + 1 < nodes.size() ? nodes[i + 1] : header,
+                        i != 0 ? nodes[i - 1] : header, heap.text, 24, 30, heap.node});
+  }
+  heap.put(header, {nodes.front(), nodes.back(), nodes.size()});
+  for (uint32_t i = 0; i < 5; ++i) heap.put(nodes[i] + 40, {heap.node + 16});
+  const uint32_t first = 3 + TailHeap::kObjects;
+  CHECK(heap.kind(nodes[3]) == "std::list node");
+  // With the one that has 16 bytes more.
+  CHECK(heap.unused() == TailHeap::words(first, kNodes + 1, 5));
+  SUBCASE("not where nearly all lead to first bytes: that may be a member of a structure") {
+    heap.put(nodes[0] + 40, {heap.node});
+    CHECK(heap.unused().empty());
+  }
+  SUBCASE("not in another object of that size") {
+    const uint64_t object = heap.block(56);
+    heap.put(object + 16, {heap.text, 24, 30, heap.node});
+    CHECK(heap.unused() == TailHeap::words(first, kNodes + 1, 5));
+  }
+  SUBCASE("not where it leads into the own node: that is a short string") {
+    heap.put(nodes[1] + 40, {nodes[1] + 48});
+    CHECK(heap.unused() == TailHeap::words(first, kNodes + 1, 5));
+    heap.put(nodes[0] + 40, {nodes[0] + 48});
+    CHECK(heap.unused().empty());
+  }
+}
+
+TEST_CASE("what lies behind a block is not of a string in it") {
+  constexpr uint64_t kNextSize = 0x31;
+  ContainerHeap heap;
+  const uint64_t text = heap.block(56);
+  const uint64_t holder = heap.block(56);
+  heap.block(40);
+  heap.put(holder + 40, {text, 0, kNextSize});
+  CHECK(heap.kind(text) == "");
+  heap.put(holder + 32, {text, 0, kNextSize});
+  CHECK(heap.kind(text) == "std::string characters");
 }
 
 TEST_CASE("large binary data is not taken for characters") {

@@ -1,0 +1,145 @@
+#include "references/text_tails.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <tuple>
+
+namespace heapsnap {
+
+namespace {
+
+constexpr uint32_t kWordBytes = 8;
+constexpr uint32_t kFewTails = 16;
+constexpr uint32_t kFewShortTexts = 4;
+// Blocks of a class that are looked at for short texts, and of all classes.
+constexpr uint32_t kMostOfClass = 4096;
+constexpr uint32_t kMostLooks = 1 << 16;
+// What is left over leads elsewhere, too: to free memory, and into what is there now. Into the own
+// block leads a string that is short.
+constexpr uint64_t kElsewhereOneIn = 4;
+constexpr uint64_t kOwnOneIn = 16;
+// Two words are too few for a chunk: they stay with the one before them.
+constexpr uint32_t kRestWords = 2;
+constexpr uint32_t kTailInString = 3;
+
+StorageKind node_kind(StorageKind kind) {
+  return kind <= StorageKind::kHashNode ? kind : StorageKind::kNone;
+}
+
+// What strings at one word of such blocks have in common.
+struct TailClass {
+  StorageKind node = StorageKind::kNone;
+  uint32_t words = 0;
+  uint32_t word = 0;
+  auto operator<=>(const TailClass&) const = default;
+};
+
+struct Evidence {
+  uint64_t tails = 0;
+  uint64_t elsewhere = 0;  // of these: that lead to no first byte
+  uint64_t own = 0;        // that lead into the block they lie in
+  uint32_t looks = 0;
+  uint32_t short_texts = 0;
+
+  bool is_enough() const { return tails >= kFewTails; }
+  bool is_of_strings() const { return short_texts >= kFewShortTexts; }
+};
+
+class TailClasses {
+ public:
+  TailClasses(const std::vector<TextTail>& tails,
+              const std::function<StorageKind(BlockNumber)>& kind_of)
+      : kind_of_(kind_of) {
+    for (const TextTail& tail : tails) {
+      Evidence& evidence = classes_[class_of(tail)];
+      ++evidence.tails;
+      if (!tail.is_to_begin) ++evidence.elsewhere;
+      if (tail.is_to_own) ++evidence.own;
+    }
+  }
+
+  void look_for_short_texts(const BlockMap& map, PageCache& cache) {
+    for (auto& [tail_class, evidence] : classes_) {
+      if (!evidence.is_enough() || are_of_elements(tail_class, evidence)) continue;
+      wanted_.at(tail_class.words).push_back({&tail_class, &evidence});
+    }
+    for (const AddressRange& memory : map.memory()) {
+      if (looks_ >= kMostLooks) return;
+      map.each_part(memory, [&](const BlockMap::Part& whole) { look_at(whole, cache); });
+    }
+  }
+
+  bool is_unused(const TextTail& tail) const {
+    TailClass tail_class = class_of(tail);
+    auto known = classes_.find(tail_class);
+    if (!known->second.is_enough() && tail_class.node != StorageKind::kNone) {
+      tail_class.words -= kRestWords;
+      known = classes_.find(tail_class);
+    }
+    if (known == classes_.end() || !known->second.is_enough()) return false;
+    return known->second.is_of_strings() || are_of_elements(tail_class, known->second);
+  }
+
+ private:
+  struct Wanted {
+    const TailClass* tail_class;
+    Evidence* evidence;
+  };
+
+  TailClass class_of(const TextTail& tail) const {
+    return {node_kind(kind_of_(tail.word.block)), tail.words, tail.word.word};
+  }
+
+  static bool are_of_elements(const TailClass& tail_class, const Evidence& evidence) {
+    return tail_class.node != StorageKind::kNone &&
+           evidence.elsewhere * kElsewhereOneIn >= evidence.tails &&
+           evidence.own * kOwnOneIn < evidence.tails;
+  }
+
+  void look_at(const BlockMap::Part& whole, PageCache& cache) {
+    const uint64_t words = whole.bytes.size() / kWordBytes;
+    if (words > kMostWordsWithText || wanted_.at(words).empty()) return;
+    const StorageKind node = node_kind(kind_of_(whole.block));
+    for (const auto& [tail_class, evidence] : wanted_.at(words)) {
+      const bool is_done = evidence->is_of_strings() || evidence->looks >= kMostOfClass;
+      if (tail_class->node != node || is_done || looks_ >= kMostLooks) continue;
+      ++evidence->looks;
+      ++looks_;
+      const Address string =
+          whole.block_begin + uint64_t{tail_class->word - kTailInString} * kWordBytes;
+      if (is_short(string, cache)) ++evidence->short_texts;
+    }
+  }
+
+  static bool is_short(Address string, PageCache& cache) {
+    constexpr uint64_t kBuffer = 16;  // after so many bytes
+    constexpr uint64_t kLongest = 15;
+    const auto size = cache.word(string + kWordBytes, kWordBytes);
+    return cache.word(string, kWordBytes) == (string + kBuffer).value() && size &&
+           *size <= kLongest;
+  }
+
+  const std::function<StorageKind(BlockNumber)>& kind_of_;
+  std::map<TailClass, Evidence> classes_;
+  std::array<std::vector<Wanted>, kMostWordsWithText + 1> wanted_;  // by words of the block
+  uint32_t looks_ = 0;
+};
+
+}  // namespace
+
+std::vector<UnusedWord> unused_tails(const std::vector<TextTail>& tails, const BlockMap& map,
+                                     const std::function<StorageKind(BlockNumber)>& kind_of,
+                                     PageCache& cache) {
+  TailClasses classes(tails, kind_of);
+  classes.look_for_short_texts(map, cache);
+  std::vector<UnusedWord> unused;
+  for (const TextTail& tail : tails) {
+    if (tail.is_to_block && classes.is_unused(tail)) unused.push_back(tail.word);
+  }
+  std::sort(unused.begin(), unused.end());
+  unused.erase(std::unique(unused.begin(), unused.end()), unused.end());
+  return unused;
+}
+
+}  // namespace heapsnap
