@@ -40,6 +40,7 @@ BlockContexts::BlockContexts(const ReferenceStreams& references, const BlockSize
       types_(types),
       word_(word),
       type_count_(static_cast<uint32_t>(references.types.size())),
+      are_arrays_(types_of_arrays(references.types)),
       words_(static_cast<uint32_t>(kLargestStructure / word) + 1),
       first_root_(1 + (type_count_ + words_) * words_),
       blocks_(size_t{type_count_} + words_),
@@ -121,7 +122,8 @@ uint32_t BlockContexts::kind_of(BlockNumber block) const {
 uint32_t BlockContexts::spot_of(BlockNumber source, uint32_t offset) const {
   const uint32_t kind = kind_of(source);
   const uint32_t last = words_ - 1;
-  return 1 + kind * words_ + (kind == 0 ? last : std::min(offset, last));
+  const bool is_array = kind == 0 || (kind < type_count_ && are_arrays_[kind] != 0);
+  return 1 + kind * words_ + (is_array ? last : std::min(offset, last));
 }
 
 bool BlockContexts::is_rare(uint32_t spot) const {

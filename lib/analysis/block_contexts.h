@@ -1,6 +1,7 @@
 // What blocks of unknown type are, by what holds them: "48 bytes, held by Session+0x18".
 //
 //   Session | ... | +0x18 ──► 48 bytes        all that are held there are likely of one type
+//   std::vector storage   ──► 48 bytes        somewhere in an array: all of one size
 //
 // A block may be held at several places. What says most of it is chosen: a member of a block whose
 // type is known, else a variable, else a place in blocks of one size, an array, or a stack; among
@@ -28,7 +29,8 @@ struct BlockContext {
     kArray = 4,    // larger ones, in which places are not told apart
     kVarious = 5,  // more of these than are told apart
   };
-  static constexpr uint32_t kSomewhere = UINT32_MAX;  // of `held_at`: here and there, or in a root
+  // Of `held_at`: in an array, far in, or in a root.
+  static constexpr uint32_t kSomewhere = UINT32_MAX;
 
   Holder kind = Holder::kNothing;
   uint32_t holder = 0;
@@ -65,6 +67,7 @@ class BlockContexts {
   // Kinds of holders: 0 arrays, then the types, then the sizes in words. Each has as many spots as
   // a structure may have words, and one for the rest. After these each root is a spot; 0 is none.
   uint32_t type_count_;
+  std::vector<uint8_t> are_arrays_;  // of each type
   uint32_t words_;
   uint32_t first_root_;
   LargeArray<uint32_t> blocks_;          // of each kind

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "references/storage_kind.h"
 
 namespace heapsnap {
 
@@ -58,6 +59,12 @@ BlockSet blocks_of_types(const ReferenceStreams& references, BlockNumber blocks,
     }
   });
   return found;
+}
+
+std::vector<uint8_t> types_of_arrays(const std::vector<BlockType>& types) {
+  std::vector<uint8_t> are_arrays;
+  for (const BlockType& type : types) are_arrays.push_back(holds_elements(type) ? 1 : 0);
+  return are_arrays;
 }
 
 LargeArray<TypeNumber> read_types(const ReferenceStreams& references, BlockNumber blocks) {

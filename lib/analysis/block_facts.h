@@ -69,6 +69,9 @@ BlockSet blocks_with_references(const ReferenceGraph& graph);
 BlockSet blocks_of_types(const ReferenceStreams& references, BlockNumber blocks,
                          const std::function<bool(const BlockType&)>& belongs);
 
+// 1 for each of those whose blocks are a container's memory for elements (holds_elements()).
+std::vector<uint8_t> types_of_arrays(const std::vector<BlockType>& types);
+
 // Of `blocks` blocks. Those past the end of what the snapshot says are of unknown type.
 LargeArray<TypeNumber> read_types(const ReferenceStreams& references, BlockNumber blocks);
 

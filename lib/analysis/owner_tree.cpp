@@ -339,6 +339,7 @@ OwnerTree make_owner_tree(const SnapshotStreams& streams, const ReferenceStreams
   HeldAt held_at(tree, positions);
   references.read_references(held_at);
   const LargeArray<TypeNumber> types = read_types(references, blocks);
+  const std::vector<uint8_t> are_arrays = types_of_arrays(references.types);
 
   const BlockSet reached = std::move(owning.reached);
   Folding folding(by, std::move(owning), references.types);
@@ -360,9 +361,9 @@ OwnerTree make_owner_tree(const SnapshotStreams& streams, const ReferenceStreams
                          columns.is_mallocs_own(number)};
     const uint16_t words = held_at.word(at);
     if (holder < blocks && words != kNotHeldDirectly) {
-      block.held_at = columns.sizes[holder] > kLargestStructure || words == kHeldFarIn
-                          ? OwnerNode::kElement
-                          : words * word;
+      const bool is_array =
+          columns.sizes[holder] > kLargestStructure || are_arrays.at(types[holder]) != 0;
+      block.held_at = is_array || words == kHeldFarIn ? OwnerNode::kElement : words * word;
     }
     uint32_t holders = nodes[parent];
     if (holders == 0 && shared) holders = folding.node_of_group(shared->group_of(number));

@@ -40,7 +40,7 @@ struct OwnerNode {
   };
   // Of `held_at`.
   static constexpr uint32_t kNotDirectly = UINT32_MAX;  // by several words, or by a root
-  static constexpr uint32_t kElement = UINT32_MAX - 1;  // somewhere in a block that is an array
+  static constexpr uint32_t kElement = UINT32_MAX - 1;  // somewhere in an array, or in a large block
 
   Kind kind = Kind::kBlocks;
   uint32_t parent = 0;  // less than the own index; of node 0 itself

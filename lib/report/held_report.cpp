@@ -138,15 +138,15 @@ void print_next_of_leaked(Writer& out, const ReferenceReportInput& input, const 
                fmt::format("heapsnap why {} {}", address_text(held.sources.front().block.address),
                            source_word(input)),
                ink, width);
-  } else if (held.block.stack == 0 && can_still_be_tracked(input.metadata)) {
+  } else if (held.block.stack == 0 && can_still_be_tracked(input)) {
     print_tracking_of_leaks(out, input.metadata, ink, width);
   } else if (held.block.stack == 0 && input.metadata.freeze.method != FreezeMethod::kCore) {
     const Process& process = input.metadata.process;
-    print_next(
-        out,
-        "It was allocated before the tracker was loaded. For the call stacks of all blocks, " +
-            tracked_start_reason(process) + ":",
-        tracked_start_command(process), ink, width);
+    print_next(out,
+               (input.process_runs ? "It was allocated before the tracker was loaded"
+                                   : not_running_text(process)) +
+                   ". For the call stacks of all blocks, " + tracked_start_reason(process) + ":",
+               tracked_start_command(process), ink, width);
   } else {
     print_next(out, "To see all leaks:", "heapsnap leaks " + source_word(input), ink, width);
   }

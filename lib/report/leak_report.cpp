@@ -13,6 +13,7 @@
 #include "report/stack_lines.h"
 #include "report/stack_report.h"
 #include "report/terminal_text.h"
+#include "report/tracked_start.h"
 
 namespace heapsnap {
 
@@ -159,8 +160,16 @@ void write_json_leak_group(JsonWriter& json, const ReferenceReportInput& input,
 void print_next_of_leaks(Writer& out, const ReferenceReportInput& input, const LeakCensus& census,
                          std::span<const LeakGroup> shown, const Ink& ink, size_t width) {
   const bool is_old = census.groups.front().stack == 0;
-  if (is_old && can_still_be_tracked(input.metadata)) {
+  if (is_old && can_still_be_tracked(input)) {
     print_tracking_of_leaks(out, input.metadata, ink, width);
+    return;
+  }
+  const Process& process = input.metadata.process;
+  if (is_old && !input.process_runs) {
+    print_next(out,
+               not_running_text(process) + ". To learn who allocates such blocks, " +
+                   tracked_start_reason(process) + ":",
+               tracked_start_command(process), ink, width);
     return;
   }
   const bool is_tracked = input.metadata.tracker && input.metadata.tracker->recording;

@@ -6,6 +6,7 @@
 
 #include "analysis/diff_names.h"
 #include "references/local_name.h"
+#include "references/storage_kind.h"
 #include "report/number_text.h"
 #include "report/reference_labels.h"
 #include "report/terminal_text.h"
@@ -17,10 +18,14 @@ std::string kind_of_blocks(const ReferenceReportInput& input, const OwnerNode& n
   return type.empty() ? block_sizes_label(node.least_size, node.most_size) : type;
 }
 
-std::string where_held(const OwnerNode& node) {
-  if (node.held_at == OwnerNode::kElement) return ", in an array";
+std::string where_held(const ReferenceReportInput& input, const OwnerNode& node,
+                       const OwnerNode& holder) {
   if (node.held_at == OwnerNode::kNotDirectly) return "";
-  return fmt::format(", held at +{:#x}", node.held_at);
+  if (node.held_at != OwnerNode::kElement) return fmt::format(", held at +{:#x}", node.held_at);
+  const std::vector<BlockType>& types = input.references.types;
+  const bool is_object =
+      holder.type != 0 && holder.type < types.size() && !holds_elements(types[holder.type]);
+  return is_object ? "" : ", in an array";
 }
 
 uint32_t OwnerLabels::threads_of(uint32_t place) const {

@@ -22,8 +22,9 @@ namespace heapsnap {
 
 // The blocks of a node, of a kind of them: "Session", "48 bytes", "32 to 96 bytes".
 std::string kind_of_blocks(const ReferenceReportInput& input, const OwnerNode& node);
-// ", held at +0x18", ", in an array", or "" where that is not known.
-std::string where_held(const OwnerNode& node);
+// ", held at +0x18", ", in an array", or "" where that is not known, or somewhere in an object.
+std::string where_held(const ReferenceReportInput& input, const OwnerNode& node,
+                       const OwnerNode& holder);
 
 class OwnerLabels {
  public:

@@ -9,6 +9,7 @@
 #include "report/reference_report.h"
 #include "report/stack_frames.h"
 #include "report/terminal_text.h"
+#include "report/tracked_start.h"
 
 namespace heapsnap {
 
@@ -27,14 +28,14 @@ std::string stack_line(const ReferenceReportInput& input, uint32_t stack) {
 
 // "1,204,118 × 48 bytes, held at +0x18"
 std::string blocks_label(const ReferenceReportInput& input, const OwnerListing& listing,
-                         const OwnerNode& node, size_t width) {
+                         const OwnerNode& node, const OwnerNode& holder, size_t width) {
   const std::string front = count_text(node.own.count) + " × ";
   const std::string what = kind_of_blocks(input, node);
   if (listing.by == OwnerGrouping::kStack) {
     // The ends of a stack say most: what allocated, and for whom.
     return clipped(front + what + ", " + stack_line(input, node.stack), width);
   }
-  const std::string where = where_held(node);
+  const std::string where = where_held(input, node, holder);
   constexpr size_t kLeastName = 12;
   const size_t others = display_width(front) + display_width(where);
   if (others + kLeastName > width) return cut_name(front + what + where, width);
@@ -109,7 +110,7 @@ class OwnerLines {
       case OwnerNode::Kind::kSeveral: return labels_.of_several(node.place, width);
       case OwnerNode::Kind::kBlocks: break;
     }
-    return blocks_label(input_, listing_, node, width);
+    return blocks_label(input_, listing_, node, tree_.nodes[node.parent], width);
   }
 
   size_t shown_of(size_t count) const {
@@ -231,8 +232,9 @@ bool has_objects(const RuntimeModel& runtimes) {
 std::string label_of_owner(const ReferenceReportInput& input, const OwnerTree& tree, uint32_t owner,
                            size_t width) {
   const OwnerNode& node = tree.nodes[owner];
-  return node.kind == OwnerNode::Kind::kPlace ? labels_of(input, tree).of_place(node.place, width)
-                                              : blocks_label(input, {}, node, width);
+  return node.kind == OwnerNode::Kind::kPlace
+             ? labels_of(input, tree).of_place(node.place, width)
+             : blocks_label(input, {}, node, tree.nodes[node.parent], width);
 }
 
 // What one of the blocks of the largest owners is held by; what the blocks are; what grows.
@@ -271,7 +273,15 @@ void print_next_steps(Writer& out, const ReferenceReportInput& input, const Owne
         fmt::format("heapsnap why {} {}", address_text(tree.nodes[blocks].example_at), source),
         width);
   }
-  print_growth_step(out, input.metadata, input.snapshot_path, input.core_path, width);
+  if (input.process_runs) {
+    print_growth_step(out, input.metadata, input.snapshot_path, input.core_path, width);
+    return;
+  }
+  const Process& process = input.metadata.process;
+  print_step(out,
+             not_running_text(process) + ". To record who allocates what it holds, " +
+                 tracked_start_reason(process) + ":",
+             tracked_start_command(process), width);
 }
 
 }  // namespace

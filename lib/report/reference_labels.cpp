@@ -244,9 +244,14 @@ void print_growth_step(Writer& out, const SnapshotMetadata& metadata,
   out.write(fmt::format("    heapsnap diff {} {}\n", shell_word(snapshot_path, "SNAPSHOT"), later));
 }
 
-bool can_still_be_tracked(const SnapshotMetadata& metadata) {
+bool can_still_be_tracked(const ReferenceReportInput& input) {
+  const SnapshotMetadata& metadata = input.metadata;
   const bool is_tracked = metadata.tracker && metadata.tracker->recording;
-  return metadata.freeze.method != FreezeMethod::kCore && !is_tracked;
+  return metadata.freeze.method != FreezeMethod::kCore && !is_tracked && input.process_runs;
+}
+
+std::string not_running_text(const Process& process) {
+  return fmt::format("Process {} does not run here", process.pid);
 }
 
 void print_tracking_of_leaks(Writer& out, const SnapshotMetadata& metadata, const Ink& ink,

@@ -63,10 +63,12 @@ void print_growth_step(Writer& out, const SnapshotMetadata& metadata,
                        const std::string& snapshot_path, const std::string& core_path,
                        size_t width);
 // Whether the process of the snapshot may run still, and had no tracker.
-bool can_still_be_tracked(const SnapshotMetadata& metadata);
+bool can_still_be_tracked(const ReferenceReportInput& input);
 // How to see, with a tracker, who allocates what is leaked.
 void print_tracking_of_leaks(Writer& out, const SnapshotMetadata& metadata, const Ink& ink,
                              size_t width);
+// "Process 4711 does not run here", the start of a sentence that ends with how to start it.
+std::string not_running_text(const Process& process);
 // Whether the call stack of that number is known.
 bool has_stack(const ReferenceReportInput& input, uint32_t stack);
 // The frames of a stack, innermost first, `most` of them; nothing where none is known.

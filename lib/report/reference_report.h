@@ -25,6 +25,7 @@ struct ReferenceReportInput {
   const RecordedStacks& recorded;  // empty when the process was not tracked
   std::string snapshot_path;       // empty: a temporary one
   std::string core_path{};         // of a temporary one: the core that it is of
+  bool process_runs = true;        // else commands for its PID are of no use
 };
 
 // A head, then each group of leaks, with what it retains.

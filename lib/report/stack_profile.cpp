@@ -119,7 +119,7 @@ StackProfile profile_of_owners(const ReferenceReportInput& input, const OwnerTre
         frame.module = printable(tree.places[node.place].module);
         break;
       case OwnerNode::Kind::kBlocks:
-        frame.name = kind_of_blocks(input, node) + where_held(node);
+        frame.name = kind_of_blocks(input, node) + where_held(input, node, tree.nodes[node.parent]);
         break;
       case OwnerNode::Kind::kSeveral: frame.name = labels.of_several(node.place, SIZE_MAX); break;
       case OwnerNode::Kind::kAll: break;

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "report/reference_labels.h"
+#include "tools/heapsnap/report_facts.h"
 #include "tools/heapsnap/stack_names.h"
 
 namespace heapsnap {
@@ -50,7 +51,9 @@ ExplainedSnapshot::ExplainedSnapshot(const std::string& command, const SnapshotS
 }
 
 ReferenceReportInput ExplainedSnapshot::report_input() const {
-  return {metadata(), references_, recorded_, snapshot_.path(), snapshot_.core()};
+  const Process& process = metadata().process;
+  const bool may_run = metadata().freeze.method == FreezeMethod::kCore || may_still_run(process);
+  return {metadata(), references_, recorded_, snapshot_.path(), snapshot_.core(), may_run};
 }
 
 }  // namespace heapsnap

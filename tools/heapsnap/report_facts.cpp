@@ -10,13 +10,11 @@
 #include "analysis/stack_groups.h"
 #include "base/error.h"
 #include "platform/linux/proc/proc_fs.h"
+#include "target/shared_process.h"
 #include "tools/heapsnap/stack_names.h"
 
 namespace heapsnap {
 
-namespace {
-
-// Whether the very process that a snapshot is of still runs, on this machine.
 bool still_runs(const Process& process) {
   if (process.boot_id.empty()) return false;
   try {
@@ -27,7 +25,9 @@ bool still_runs(const Process& process) {
   }
 }
 
-}  // namespace
+bool may_still_run(const Process& process) {
+  return is_shared(process) || process.boot_id.empty() || still_runs(process);
+}
 
 ReportFacts::ReportFacts(const SnapshotReader& snapshot, const std::string& path, ReportDepth depth,
                          const PassedFrames& passed, std::optional<OwnerSums> owners)

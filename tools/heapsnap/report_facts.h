@@ -15,6 +15,11 @@
 
 namespace heapsnap {
 
+// Whether the very process that a snapshot is of still runs, on this machine.
+bool still_runs(const Process& process);
+// The same, and true where the snapshot does not tell, as one that was shared.
+bool may_still_run(const Process& process);
+
 enum class ReportDepth { kFirstScreen, kWhole };
 
 class ReportFacts {

@@ -118,6 +118,36 @@ TEST_CASE("blocks of unknown type are what a type holds at a place") {
   CHECK(lost->own == Tally{1, 104});
 }
 
+TEST_CASE("what an array holds is of one size, wherever in it") {
+  HandmadeHeap heap;
+  const TypeNumber buffer = heap.add_type("std::deque buffer", TypeSource::kStructure);
+  const TypeNumber rows = heap.add_type("Row[]", TypeSource::kDebugInfo);
+  const uint32_t queue = heap.add_place(RootKind::kVariable, "g_queue");
+  const BlockNumber text = heap.add(24);
+  const auto fill = [&](BlockNumber array) {
+    heap.hold(queue, array);
+    for (uint32_t i = 0; i < 30; ++i) {
+      const BlockNumber element = heap.add(i % 3 == 0 ? 88 : 72);
+      heap.link(array, 8 * i, element);
+      heap.link(element, 16, text);
+    }
+  };
+  fill(heap.add(504, buffer));
+  fill(heap.add(248, rows));
+  const TypeCensus census = take_type_census(heap.finish(), heap.streams);
+  for (const TypeNumber holder : {buffer, rows}) {
+    std::vector<Tally> held;
+    for (const TypeRow& row : census.unknown) {
+      if (row.context.kind != Holder::kType || row.context.holder != holder) continue;
+      CHECK(row.context.held_at == BlockContext::kSomewhere);
+      held.push_back(row.own);
+    }
+    std::sort(held.begin(), held.end(),
+              [](const Tally& a, const Tally& b) { return a.count > b.count; });
+    CHECK(held == std::vector<Tally>{{20, 20 * 72}, {10, 10 * 88}});
+  }
+}
+
 TEST_CASE("what thread-local storage without names holds in several threads is one row") {
   HandmadeHeap heap;
   for (int tid = 1; tid <= 3; ++tid) {

@@ -83,6 +83,34 @@ TEST_CASE("what grew by more than what holds it is followed by what shrank besid
   CHECK(!says(text, "OldEntry"));
 }
 
+TEST_CASE("each part of a change has its row, whether it grew or shrank") {
+  SnapshotDiff diff = diff_of_entries(0);
+  DiffSection& owners = diff.sections.front();
+  owners.rows = {changed_row("main", 1 * kMiB, 9 * kMiB),  changed_row("queue", 0, 4 * kMiB),
+                 changed_row("index", 1 * kMiB, 4 * kMiB), changed_row("postings", 0, 2 * kMiB),
+                 changed_row("words", 0, kMiB - 1),        changed_row("jobs", 0, 4 * kMiB)};
+  owners.rows[0].held = {2, 4, 1};
+  owners.rows[1].held = {5};
+  owners.rows[2].held = {3};
+  CAPTURE(text_of(diff));
+  CHECK(says(text_of(diff),
+             "  main           1.0M  9.0M   +8.0M       0\n"
+             "    queue           0  4.0M   +4.0M       0\n"
+             "      jobs          0  4.0M   +4.0M       0\n"
+             "    index        1.0M  4.0M   +3.0M       0\n"
+             "      postings      0  2.0M   +2.0M       0\n\n"));
+  for (DiffRow& row : owners.rows) {
+    std::swap(row.values.front(), row.values.back());
+    row.growth = -row.growth;
+  }
+  CHECK(says(text_of(diff),
+             "  main           9.0M  1.0M   -8.0M       0\n"
+             "    queue        4.0M     0   -4.0M       0\n"
+             "      jobs       4.0M     0   -4.0M       0\n"
+             "    index        4.0M  1.0M   -3.0M       0\n"
+             "      postings   2.0M     0   -2.0M       0\n\n"));
+}
+
 TEST_CASE("what no root leads to is said where either snapshot has some") {
   SnapshotDiff diff = diff_of_entries(0);
   for (DiffSnapshot& snapshot : diff.snapshots) snapshot.leaked = snapshot.garbage = Tally{};

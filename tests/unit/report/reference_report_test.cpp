@@ -195,6 +195,69 @@ TEST_CASE("the tracker is not to be loaded where it records") {
   CHECK(says(text(), "    heapsnap inject 42\n    heapsnap leaks 42\n"));
 }
 
+TEST_CASE("no command is for the PID of a process that does not run here") {
+  const ReportedHeap reported;
+  ReferenceReportInput input = reported.input();
+  input.process_runs = false;
+  const LeakCensus census = take_leak_census(reported.streams, reported.heap.streams);
+  const OwnerTree tree = make_owner_tree(reported.streams, reported.heap.streams);
+  for (const std::string& text :
+       {printed_by([&](Writer& out) { print_leaks(out, input, census, 20, TextStyle{}); }),
+        printed_by(
+            [&](Writer& out) { print_owners(out, input, tree, OwnerListing{}, TextStyle{}); })}) {
+    CAPTURE(text);
+    CHECK(says(text, "Process 42 does not run here."));
+    CHECK(says(text, "    heapsnap run -- COMMAND\n"));
+    CHECK_FALSE(says(text, " 42\n"));
+    CHECK_FALSE(says(text, " 42 -o"));
+  }
+}
+
+TEST_CASE("what a large object holds is in no array, and what a small array holds is") {
+  HandmadeHeap heap;
+  const TypeNumber server = heap.add_type("Server");
+  const TypeNumber storage = heap.add_type("std::vector storage", TypeSource::kStructure);
+  const uint32_t place = heap.add_place(RootKind::kVariable, "g_server");
+  const BlockNumber one = heap.add(648, server);
+  const BlockNumber elements = heap.add(56, storage);
+  heap.hold(place, one);
+  heap.link(one, 0x48, elements);
+  for (uint32_t i = 0; i < 5; ++i) heap.link(elements, 8 * i, heap.add(104));
+  heap.snapshot.metadata.references.emplace().is_complete = true;
+  const SnapshotStreams streams = heap.finish();
+  const RecordedStacks recorded;
+  const ReferenceReportInput input{heap.snapshot.metadata, heap.streams, recorded, "a.hsnap"};
+  const OwnerTree tree = make_owner_tree(streams, heap.streams);
+  const std::string text =
+      printed_by([&](Writer& out) { print_owners(out, input, tree, OwnerListing{}, TextStyle{}); });
+  CHECK(says(text, "    1 × Server\n"));
+  CHECK(says(text, "      1 × std::vector storage\n"));
+  CHECK(says(text, "        5 × 104 bytes, in an array\n"));
+}
+
+TEST_CASE("a cycle is told with the other classes in it") {
+  HandmadeHeap heap;
+  const TypeNumber session = heap.add_type("shop::Session");
+  const TypeNumber cart = heap.add_type("shop::Cart");
+  const BlockNumber first = heap.add(40, cart);
+  const BlockNumber second = heap.add(56, session);
+  heap.link(first, 8, second);
+  heap.link(second, 8, first);
+  heap.snapshot.metadata.references.emplace().is_complete = true;
+  const SnapshotStreams streams = heap.finish();
+  const RecordedStacks recorded;
+  const ReferenceReportInput input{heap.snapshot.metadata, heap.streams, recorded, "a.hsnap"};
+  const LeakCensus census = take_leak_census(streams, heap.streams);
+  const std::string text =
+      printed_by([&](Writer& out) { print_leaks(out, input, census, 20, TextStyle{}); });
+  CHECK(says(text, fmt::format("  96 B in 2 blocks, 1 cycle with shop::Session of 56 bytes\n"
+                               "      at {:#x}, with shop::Cart\n",
+                               heap.address_of(second).value())));
+  const std::string json =
+      printed_by([&](Writer& out) { print_json_leaks(out, input, census, false); });
+  CHECK(says(json, "\"partners\":[\"shop::Cart\"]"));
+}
+
 TEST_CASE("nothing leaked is said, with what it cannot tell") {
   HandmadeHeap heap;
   heap.hold(heap.add_place(RootKind::kStack, "", 7), heap.add(24));
