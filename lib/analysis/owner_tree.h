@@ -38,9 +38,9 @@ struct OwnerNode {
     kSeveral = 2,  // a group of roots that share
     kBlocks = 3,
   };
-  // Of `held_at`.
-  static constexpr uint32_t kNotDirectly = UINT32_MAX;  // by several words, or by a root
-  static constexpr uint32_t kElement = UINT32_MAX - 1;  // somewhere in an array, or in a large block
+  // Of `held_at`: by several words, or by a root; somewhere in an array, or in a large block.
+  static constexpr uint32_t kNotDirectly = UINT32_MAX;
+  static constexpr uint32_t kElement = UINT32_MAX - 1;
 
   Kind kind = Kind::kBlocks;
   uint32_t parent = 0;  // less than the own index; of node 0 itself

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/unit/byte_units.h"
+#include "tests/unit/report/says.h"
 
 using namespace heapsnap;
 using namespace heapsnap::test;
@@ -49,10 +50,6 @@ std::string text_of(const SnapshotDiff& diff,
   print_diff(out, {diff, paths, {}, {}}, 10, TextStyle{.width = 80});
   out.flush();
   return text;
-}
-
-bool says(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace
