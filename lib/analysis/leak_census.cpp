@@ -6,7 +6,6 @@
 #include <string>
 #include <tuple>
 #include <unordered_map>
-#include <utility>
 
 #include "analysis/block_facts.h"
 #include "analysis/garbage.h"
@@ -85,18 +84,13 @@ void add_up(LeakCensus& census) {
 class CycleNames {
  public:
   explicit CycleNames(const std::vector<BlockType>& types) : rank_(types.size()) {
-    std::vector<TypeNumber> order(types.size());
-    std::iota(order.begin(), order.end(), 0);
-    const auto key = [&types](TypeNumber type) {
-      return std::tie(types[type].name, types[type].module);
-    };
-    std::sort(order.begin(), order.end(), [&](TypeNumber a, TypeNumber b) {
-      const Meaning of_a = meaning_of(types[a]);
-      const Meaning of_b = meaning_of(types[b]);
-      return of_a != of_b ? of_a < of_b : key(a) < key(b);
+    std::vector<TypeNumber> by_name(types.size());
+    std::iota(by_name.begin(), by_name.end(), 0);
+    std::sort(by_name.begin(), by_name.end(), [&types](TypeNumber a, TypeNumber b) {
+      return std::tie(types[a].name, types[a].module) < std::tie(types[b].name, types[b].module);
     });
-    for (size_t i = 0; i < order.size(); ++i) {
-      rank_[order[i]] = {meaning_of(types[order[i]]), static_cast<uint32_t>(i)};
+    for (uint32_t i = 0; i < by_name.size(); ++i) {
+      rank_[by_name[i]] = {meaning_of(types[by_name[i]]), i};
     }
   }
 
@@ -107,15 +101,15 @@ class CycleNames {
   bool says_more(const LeakedBlock& one, const LeakedBlock& other) const {
     const Rank& rank = rank_[one.type];
     const Rank& of_other = rank_[other.type];
-    if (rank.meaning != of_other.meaning) return rank.meaning > of_other.meaning;
-    return std::pair(one.bytes, rank.order) > std::pair(other.bytes, of_other.order);
+    return std::tuple(rank.meaning, one.bytes, rank.name) >
+           std::tuple(of_other.meaning, other.bytes, of_other.name);
   }
 
  private:
   enum class Meaning : uint8_t { kLibrary, kUnknown, kHoldsProgramType, kProgramType };
   struct Rank {
     Meaning meaning;
-    uint32_t order;
+    uint32_t name;  // its place among all names
   };
 
   static Meaning meaning_of(const BlockType& type) {

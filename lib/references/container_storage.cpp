@@ -105,7 +105,6 @@ void ContainerStorage::look_at_text(const WordInMemory& word, BlockNumber block,
 }
 
 void ContainerStorage::keep_tail(const WordInMemory& word, BlockNumber text, uint64_t words) {
-  constexpr int kTailInString = 3;
   uint64_t left_over = 0;
   const uint64_t at = word.offset_in_block / kWordBytes + kTailInString;
   if (at >= words || words > kMostWordsWithText || tails_.size() >= kMostContainers ||

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <tuple>
 
 namespace heapsnap {
 
@@ -21,7 +20,6 @@ constexpr uint64_t kElsewhereOneIn = 4;
 constexpr uint64_t kOwnOneIn = 16;
 // Two words are too few for a chunk: they stay with the one before them.
 constexpr uint32_t kRestWords = 2;
-constexpr uint32_t kTailInString = 3;
 
 StorageKind node_kind(StorageKind kind) {
   return kind <= StorageKind::kHashNode ? kind : StorageKind::kNone;

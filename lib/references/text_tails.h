@@ -31,6 +31,8 @@ struct TextTail {
   bool is_to_own = false;       // into the block that the string lies in
 };
 
+// Where it lies, in words from the beginning of the string.
+inline constexpr uint32_t kTailInString = 3;
 // Larger blocks have none: they are compared with others of their size.
 inline constexpr uint64_t kMostWordsWithText = 64;
 
