@@ -1,7 +1,7 @@
 // What blocks of unknown type are, by what holds them: "48 bytes, held by Session+0x18".
 //
 //   Session | ... | +0x18 ──► 48 bytes        all that are held there are likely of one type
-//   std::vector storage   ──► 48 bytes        somewhere in an array: all of one size
+//   std::vector storage   ──► 48 bytes        somewhere in an array: those of one size
 //
 // A block may be held at several places. What says most of it is chosen: a member of a block whose
 // type is known, else a variable, else a place in blocks of one size, an array, or a stack; among

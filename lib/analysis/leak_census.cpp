@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <string>
+#include <string_view>
 #include <tuple>
 #include <unordered_map>
 
@@ -12,6 +12,7 @@
 #include "analysis/reachability.h"
 #include "analysis/snapshot_blocks.h"
 #include "elf/program_words.h"
+#include "references/storage_kind.h"
 
 namespace heapsnap {
 
@@ -114,11 +115,15 @@ class CycleNames {
 
   static Meaning meaning_of(const BlockType& type) {
     if (type.name.empty()) return Meaning::kUnknown;
-    if (is_program_word(type.name.substr(0, type.name.find('<')))) return Meaning::kProgramType;
-    if (!has_program_word(type.name)) return Meaning::kLibrary;
+    const bool is_class =
+        type.source == TypeSource::kVtable || type.source == TypeSource::kDebugInfo;
+    const std::string_view name = type.name;
+    if (!is_class || !has_program_word(name)) return Meaning::kLibrary;
     // What std::make_shared() makes is the object, with its counts.
-    return type.name.starts_with("std::_Sp_counted_ptr_inplace<") ? Meaning::kProgramType
-                                                                  : Meaning::kHoldsProgramType;
+    const bool is_made_shared = name.starts_with("std::_Sp_counted_ptr_inplace<") ||
+                                name.starts_with("std::__1::__shared_ptr_emplace<");
+    const bool is_object = is_made_shared || has_program_word(name.substr(0, name.find('<')));
+    return is_object && !holds_elements(type) ? Meaning::kProgramType : Meaning::kHoldsProgramType;
   }
 
   std::vector<Rank> rank_;  // by type

@@ -142,9 +142,8 @@ class RowNumbers {
   uint32_t row_of_context(const BlockContexts& contexts, BlockNumber block) {
     const uint32_t number = contexts.number(block);
     const BlockContext context = contexts.context(number);
-    // What a structure of a known type holds at one place is of one type, whatever its size. Of
-    // what an array or a root holds, small structures are of one size, arrays of about the same;
-    // texts and buffers of any size.
+    // What a structure of a known type holds at one place is of one type, whatever its size. Else
+    // small structures are of one size, arrays of about the same; texts and buffers of any size.
     const uint64_t bytes = sizes_[block];
     // The last node of a list is like the others.
     const bool is_like_holder =

@@ -36,12 +36,16 @@ class Error : public std::runtime_error {
   const std::string& subject() const { return what_; }
   const std::string& why() const { return why_; }
   const std::string& remedy() const { return remedy_; }
+  // What else came of it, a clause behind the cause; usually empty.
+  const std::string& remark() const { return remark_; }
+  void set_remark(std::string remark) { remark_ = std::move(remark); }
 
  private:
   ErrorKind kind_;
   std::string what_;
   std::string why_;
   std::string remedy_;
+  std::string remark_;
 };
 
 // "No such file or directory (ENOENT)" for an errno value.

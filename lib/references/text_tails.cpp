@@ -11,9 +11,9 @@ namespace {
 constexpr uint32_t kWordBytes = 8;
 constexpr uint32_t kFewTails = 16;
 constexpr uint32_t kFewShortTexts = 4;
-// Blocks of a class that are looked at for short texts, and of all classes.
-constexpr uint32_t kMostOfClass = 4096;
-constexpr uint32_t kMostLooks = 1 << 16;
+// Blocks of a class that are looked at for short texts, spread over all of them; and of all classes.
+constexpr uint64_t kMostOfClass = 4096;
+constexpr uint64_t kMostLooks = 1 << 16;
 // What is left over leads elsewhere, too: to free memory, and into what is there now. Into the own
 // block leads a string that is short.
 constexpr uint64_t kElsewhereOneIn = 4;
@@ -37,7 +37,8 @@ struct Evidence {
   uint64_t tails = 0;
   uint64_t elsewhere = 0;  // of these: that lead to no first byte
   uint64_t own = 0;        // that lead into the block they lie in
-  uint32_t looks = 0;
+  uint64_t blocks = 0;     // of that size and kind, whatever lies in them; where it is asked for
+  uint64_t passed = 0;     // of these
   uint32_t short_texts = 0;
 
   bool is_enough() const { return tails >= kFewTails; }
@@ -61,11 +62,20 @@ class TailClasses {
     for (auto& [tail_class, evidence] : classes_) {
       if (!evidence.is_enough() || are_of_elements(tail_class, evidence)) continue;
       wanted_.at(tail_class.words).push_back({&tail_class, &evidence});
+      ++wanted_classes_;
     }
-    for (const AddressRange& memory : map.memory()) {
-      if (looks_ >= kMostLooks) return;
-      map.each_part(memory, [&](const BlockMap::Part& whole) { look_at(whole, cache); });
-    }
+    if (wanted_classes_ == 0) return;
+    each_wanted(map,
+                [](const BlockMap::Part&, const Wanted& wanted) { ++wanted.evidence->blocks; });
+    const uint64_t most =
+        std::clamp<uint64_t>(kMostLooks / wanted_classes_, kFewTails, kMostOfClass);
+    each_wanted(map, [&](const BlockMap::Part& whole, const Wanted& wanted) {
+      Evidence& evidence = *wanted.evidence;
+      const uint64_t step = (evidence.blocks + most - 1) / most;
+      if (evidence.passed++ % step != 0 || evidence.is_of_strings()) return;
+      const uint64_t word = wanted.tail_class->word - kTailInString;
+      if (is_short(whole.block_begin + word * kWordBytes, cache)) ++evidence.short_texts;
+    });
   }
 
   bool is_unused(const TextTail& tail) const {
@@ -95,19 +105,18 @@ class TailClasses {
            evidence.own * kOwnOneIn < evidence.tails;
   }
 
-  void look_at(const BlockMap::Part& whole, PageCache& cache) {
-    const uint64_t words = whole.bytes.size() / kWordBytes;
-    if (words > kMostWordsWithText || wanted_.at(words).empty()) return;
-    const StorageKind node = node_kind(kind_of_(whole.block));
-    for (const auto& [tail_class, evidence] : wanted_.at(words)) {
-      const bool is_done = evidence->is_of_strings() || evidence->looks >= kMostOfClass;
-      if (tail_class->node != node || is_done || looks_ >= kMostLooks) continue;
-      ++evidence->looks;
-      ++looks_;
-      const Address string =
-          whole.block_begin + uint64_t{tail_class->word - kTailInString} * kWordBytes;
-      if (is_short(string, cache)) ++evidence->short_texts;
-    }
+  // Calls visit(whole, wanted) for each block and each class that it is of.
+  template <typename Visit>
+  void each_wanted(const BlockMap& map, Visit visit) const {
+    const auto look_at = [&](const BlockMap::Part& whole) {
+      const uint64_t words = whole.bytes.size() / kWordBytes;
+      if (words > kMostWordsWithText || wanted_.at(words).empty()) return;
+      const StorageKind node = node_kind(kind_of_(whole.block));
+      for (const Wanted& wanted : wanted_.at(words)) {
+        if (wanted.tail_class->node == node) visit(whole, wanted);
+      }
+    };
+    for (const AddressRange& memory : map.memory()) map.each_part(memory, look_at);
   }
 
   static bool is_short(Address string, PageCache& cache) {
@@ -121,7 +130,7 @@ class TailClasses {
   const std::function<StorageKind(BlockNumber)>& kind_of_;
   std::map<TailClass, Evidence> classes_;
   std::array<std::vector<Wanted>, kMostWordsWithText + 1> wanted_;  // by words of the block
-  uint32_t looks_ = 0;
+  uint64_t wanted_classes_ = 0;
 };
 
 }  // namespace

@@ -109,19 +109,12 @@ class LackPage {
       return ". It is tracked by now: to compare call stacks, take another snapshot later, and "
              "compare with that:";
     }
-    if (live_after(stacks) != nullptr) {
+    if (last_live(diff_) != nullptr) {
       return ". To compare call stacks, load the tracker before the process grows, and take both "
              "snapshots after that:";
     }
     const DiffSnapshot& last = diff_.snapshots[lacking(stacks, DiffLack::kStacks).back()];
     return ". To compare call stacks, " + tracked_start_reason(last.process) + ":";
-  }
-
-  // Of a process that can be tracked from now on; null: there is none.
-  const DiffSnapshot* live_after(const DiffSection& stacks) const {
-    if (!input_.process_runs) return nullptr;
-    const DiffSnapshot& last = diff_.snapshots[lacking(stacks, DiffLack::kStacks).back()];
-    return last.method == FreezeMethod::kCore ? last_live(diff_) : &last;
   }
 
   std::vector<std::string> commands_to_stacks(const DiffSection& stacks) const {
@@ -133,7 +126,7 @@ class LackPage {
           fmt::format("heapsnap diff {} {}", shell_word(input_.paths.back(), "SNAPSHOT"), later)};
     }
     const DiffSnapshot& last = diff_.snapshots[lacking(stacks, DiffLack::kStacks).back()];
-    const DiffSnapshot* const live = live_after(stacks);
+    const DiffSnapshot* const live = last.method == FreezeMethod::kCore ? last_live(diff_) : &last;
     return {live == nullptr ? tracked_start_command(last.process)
                             : fmt::format("heapsnap inject {}", pid_word(live->process))};
   }

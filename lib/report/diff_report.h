@@ -18,8 +18,6 @@ struct DiffReportInput {
   std::vector<std::string> paths;  // of the snapshots
   std::optional<DiffBy> by;        // the only sums that were asked for
   std::optional<GrowthBound> bound;
-  bool process_runs =
-      true;  // of the last one that is of no core; else commands for its PID are of no use
 
   // Of what `bound` is for. Whether it is known in two snapshots.
   const DiffRow& measured() const { return diff.measured(by); }

@@ -143,8 +143,8 @@ void print_next_of_leaked(Writer& out, const ReferenceReportInput& input, const 
   } else if (held.block.stack == 0 && input.metadata.freeze.method != FreezeMethod::kCore) {
     const Process& process = input.metadata.process;
     print_next(out,
-               (input.process_runs ? "It was allocated before the tracker was loaded"
-                                   : not_running_text(process)) +
+               (input.may_run ? "It was allocated before the tracker was loaded"
+                              : not_running_text(process)) +
                    ". For the call stacks of all blocks, " + tracked_start_reason(process) + ":",
                tracked_start_command(process), ink, width);
   } else {

@@ -165,14 +165,14 @@ void print_next_of_leaks(Writer& out, const ReferenceReportInput& input, const L
     return;
   }
   const Process& process = input.metadata.process;
-  if (is_old && !input.process_runs) {
+  const bool is_tracked = input.metadata.tracker && input.metadata.tracker->recording;
+  if (is_old && !is_tracked && !input.may_run) {
     print_next(out,
                not_running_text(process) + ". To learn who allocates such blocks, " +
                    tracked_start_reason(process) + ":",
                tracked_start_command(process), ink, width);
     return;
   }
-  const bool is_tracked = input.metadata.tracker && input.metadata.tracker->recording;
   const auto newer =
       std::find_if(shown.begin(), shown.end(), [](const LeakGroup& one) { return one.stack != 0; });
   const bool has_newer = is_old && is_tracked && newer != shown.end();

@@ -148,9 +148,13 @@ std::string with_own_types(std::string_view name, OwnTypesForm form) {
   }
   const std::string own = of_own_types(parts);
   if (form == OwnTypesForm::kAlone) return std::string(front) + own + rest;
-  if (form == OwnTypesForm::kShort) return without_namespaces(std::string(front) + own + rest);
   const size_t word = front.rfind(' ') + 1;
-  if (is_program_word(front.substr(word))) return {};
+  const bool is_own = is_program_word(front.substr(word));
+  if (form == OwnTypesForm::kShort) {
+    return (is_own ? std::string(front) : without_namespaces(front)) +
+           without_namespaces(own + rest);
+  }
+  if (is_own) return {};
   return std::string(front.substr(0, word)) + std::string(kLeftOut) +
          without_namespaces(own + rest);
 }

@@ -273,11 +273,16 @@ void print_next_steps(Writer& out, const ReferenceReportInput& input, const Owne
         fmt::format("heapsnap why {} {}", address_text(tree.nodes[blocks].example_at), source),
         width);
   }
-  if (input.process_runs) {
+  if (input.may_run) {
     print_growth_step(out, input.metadata, input.snapshot_path, input.core_path, width);
     return;
   }
   const Process& process = input.metadata.process;
+  if (input.metadata.tracker && input.metadata.tracker->recording) {
+    print_step(out, "To see who allocated what they hold:", "heapsnap owners --by stack " + source,
+               width);
+    return;
+  }
   print_step(out,
              not_running_text(process) + ". To record who allocates what it holds, " +
                  tracked_start_reason(process) + ":",

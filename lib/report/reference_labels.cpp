@@ -247,7 +247,7 @@ void print_growth_step(Writer& out, const SnapshotMetadata& metadata,
 bool can_still_be_tracked(const ReferenceReportInput& input) {
   const SnapshotMetadata& metadata = input.metadata;
   const bool is_tracked = metadata.tracker && metadata.tracker->recording;
-  return metadata.freeze.method != FreezeMethod::kCore && !is_tracked && input.process_runs;
+  return metadata.freeze.method != FreezeMethod::kCore && !is_tracked && input.may_run;
 }
 
 std::string not_running_text(const Process& process) {

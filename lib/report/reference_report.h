@@ -25,7 +25,7 @@ struct ReferenceReportInput {
   const RecordedStacks& recorded;  // empty when the process was not tracked
   std::string snapshot_path;       // empty: a temporary one
   std::string core_path{};         // of a temporary one: the core that it is of
-  bool process_runs = true;        // else commands for its PID are of no use
+  bool may_run = true;             // the process, here; else commands for its PID are of no use
 };
 
 // A head, then each group of leaks, with what it retains.

@@ -97,7 +97,7 @@ class Case:
         with TrackedTarget([self.target, "--late", self.targets / "libunloaded_library.so", "--many"],
                            meanwhile=lambda pid: said.append(output_of([self.heapsnap, "inject", pid]))) as target:
             text = " ".join(said[0].split())
-            share, whole = re.search(r"an eighth of the memory of new blocks: (\S+ \S+) of that once new blocks take as much as malloc "
+            share, whole = re.search(r"an eighth of the memory of new blocks, which is (\S+ \S+) once these take as much as malloc "
                                      r"has now \((\S+ \S+)\)", text).groups()
             assert abs(8 * in_bytes(share) - in_bytes(whole)) < 0.1 * in_bytes(whole), text
             assert text.index("an eighth of") < text.index(f"process {target.process.pid}: tracker loaded"), text

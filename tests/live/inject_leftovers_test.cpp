@@ -25,6 +25,7 @@
 #include "platform/linux/freeze/frozen_process.h"
 #include "platform/linux/proc/kernel_text.h"
 #include "platform/linux/proc/proc_fs.h"
+#include "platform/linux/proc/target_refusal.h"
 #include "platform/linux/trace/tracer_thread.h"
 #include "tests/live/checks.h"
 #include "tests/live/injection_probe.h"
@@ -257,15 +258,15 @@ TEST_CASE("a copy that another tracer keeps from being reaped is reaped, or told
 
   const auto fail = [&](RunningProgram&) -> int {
     leave_copy();
-    throw Error(ErrorKind::kNotPermitted, "it", "it is traced", "end the debugger");
+    throw TargetRefusal(pid, EPERM);
   };
-  std::string remedy;
+  std::string remark;
   try {
     work_on(pid, fail);
-  } catch (const Error& error) {
-    remedy = error.remedy();
+  } catch (const TargetRefusal& refusal) {
+    remark = refusal.remark();
   }
-  CHECK(remedy == std::string("end the debugger; ") + kCopyRemains);
+  CHECK(remark == kCopyRemains);
   CHECK(children_of(pid, true).size() == 1);
   other.reset();
   FrozenProcess(pid, choose(FreezeChoice::kFork)).thaw();

@@ -231,7 +231,9 @@ Error explain_attach_refusal(const AttachFacts& facts, const TargetRefusal& refu
 Error explained(const Error& error) {
   const auto* const refusal = dynamic_cast<const TargetRefusal*>(&error);
   if (refusal == nullptr) return error;
-  return explain_attach_refusal(gather_attach_facts(refusal->pid()), *refusal);
+  Error told = explain_attach_refusal(gather_attach_facts(refusal->pid()), *refusal);
+  told.set_remark(error.remark());
+  return told;
 }
 
 }  // namespace heapsnap

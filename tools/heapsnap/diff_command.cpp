@@ -13,7 +13,6 @@
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/option_parser.h"
 #include "tools/heapsnap/pass_over_options.h"
-#include "tools/heapsnap/report_facts.h"
 #include "tools/heapsnap/report_output.h"
 #include "tools/heapsnap/snapshot_argument.h"
 #include "tools/heapsnap/snapshot_series.h"
@@ -105,14 +104,6 @@ void check_snapshots_to_compare(const std::vector<std::string>& words) {
 }
 
 // Growth that the first or the last snapshot does not tell would pass for none.
-// The process of the last snapshot that is not of a core.
-bool may_still_run(const SnapshotDiff& diff) {
-  const auto live =
-      std::find_if(diff.snapshots.rbegin(), diff.snapshots.rend(),
-                   [](const DiffSnapshot& each) { return each.method != FreezeMethod::kCore; });
-  return live == diff.snapshots.rend() || may_still_run(live->process);
-}
-
 void require_measured(const DiffReportInput& input) {
   if (!input.bound) return;
   const auto& values = input.measured().values;
@@ -156,7 +147,7 @@ int run_diff(const std::vector<std::string>& words) {
   StepLine working("comparing the snapshots");
   const SnapshotDiff diff = read_diff(paths, by ? std::vector<DiffBy>{*by} : all_sums(),
                                       passed_frames(arguments.pass_over), arguments.sysroot);
-  const DiffReportInput input{diff, std::move(paths), by, std::move(bound), may_still_run(diff)};
+  const DiffReportInput input{diff, std::move(paths), by, std::move(bound)};
   require_measured(input);
   working.end();
   Writer out(STDOUT_FILENO, "standard output");

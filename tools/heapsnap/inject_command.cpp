@@ -73,10 +73,10 @@ std::string need_text(std::optional<uint64_t> bytes, const TrackingOptions& opti
                        size_text(options.memory_limit));
   }
   std::string text =
-      "the tracker's tables will take some MiB, more with large libraries, and besides an eighth "
-      "of the memory of new blocks";
+      "the tracker's tables will take some MiB, more with large libraries, and in addition an "
+      "eighth of the memory of new blocks";
   if (bytes) {
-    text += fmt::format(": {} of that once new blocks take as much as malloc has now ({})",
+    text += fmt::format(", which is {} once these take as much as malloc has now ({})",
                         size_text(*bytes / kSlotShare), size_text(*bytes));
   }
   return text;

@@ -40,7 +40,7 @@ void RunningProgram::tidy_up() {
   try {
     reap_left_over_copies(ProcFs(), process().pid);
   } catch (const Error&) {
-    // There is no thread for it.
+    // No thread could be started to trace the process.
   }
 }
 
@@ -75,11 +75,6 @@ void RunningProgram::check_runs() {
     if (!is_dying()) return;
     std::this_thread::sleep_for(kBetweenLooks);
   } while (std::chrono::steady_clock::now() < deadline);
-}
-
-Error told_of_copies(const Error& error) {
-  const std::string before = error.remedy().empty() ? std::string() : error.remedy() + "; ";
-  return Error(error.kind(), error.subject(), error.why(), before + kCopyRemains);
 }
 
 }  // namespace heapsnap

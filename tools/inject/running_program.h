@@ -13,6 +13,7 @@
 
 #include "base/alteration.h"
 #include "base/error.h"
+#include "platform/linux/freeze/freeze_notes.h"
 #include "platform/linux/inject/left_over_worker.h"
 #include "platform/linux/proc/ask_again.h"
 #include "platform/linux/proc/process_memory.h"
@@ -53,21 +54,14 @@ class RunningProgram final : public Target {
   std::unique_ptr<Target> view_;
 };
 
-constexpr const char* kCopyRemains =
-    "the copy of it that was made to look at its heap remains a zombie of it until the next "
-    "heapsnap attach";
-
-// The same error, whose remedy says that as well.
-Error told_of_copies(const Error& error);
-
 // How long threads of a heapsnap that was killed are waited for.
 inline constexpr std::chrono::seconds kLeftOverPatience{60};
 
 // Gives what `work` gives, while no other heapsnap changes the process. `work` may fail in many
 // ways when the program ends meanwhile: no thread stops, memory cannot be written. Then
 // Error{kNoProcess} is thrown instead. A copy that `work` had to leave as a zombie, because a
-// debugger took the process in between, is reaped afterwards. If it remains, the error says so, or
-// the result in its `call.notes`.
+// debugger took the process in between, is reaped afterwards. If it remains, the error's remark says
+// so, or the result's `call.notes`.
 template <typename Work>
 auto work_on(int pid, Work work) {
   const ProcFs proc;
@@ -89,10 +83,10 @@ auto work_on(int pid, Work work) {
       if (program.has_copies()) result.call.notes.push_back(kCopyRemains);
     }
     return result;
-  } catch (const Error& error) {
+  } catch (Error& error) {
     if (error.kind() != ErrorKind::kNoProcess) program.check_runs();
     program.tidy_up();
-    if (program.has_copies()) throw told_of_copies(error);
+    if (program.has_copies()) error.set_remark(kCopyRemains);
     throw;
   }
 }

@@ -100,7 +100,7 @@ std::string way_back_note(int tid) {
 }
 
 std::string zombie_note(const std::string& reason) {
-  return "the copy remains a zombie of the target until the next heapsnap attach: " + reason;
+  return std::string(kCopyRemains) + ": " + reason;
 }
 
 std::string stragglers_note(uint64_t threads) {

@@ -40,7 +40,9 @@ std::string out_of_time_note(std::chrono::milliseconds deadline);
 std::string handlers_note(uint64_t threads);
 // A thread that made system calls for heapsnap ran on before it was released.
 std::string way_back_note(int tid);
-// The target could not be made to reap its copy, for `reason`.
+// The target could not be made to reap its copy; with zombie_note(), for `reason`.
+inline constexpr const char* kCopyRemains =
+    "the copy of the process remains a zombie of it until the next heapsnap attach";
 std::string zombie_note(const std::string& reason);
 // Threads that never stopped.
 std::string stragglers_note(uint64_t threads);

@@ -226,19 +226,23 @@ TEST_CASE("cycles that are made alike are one group, in whatever order their blo
   const TypeNumber session =
       heap.add_type("std::_Sp_counted_ptr_inplace<shop::Session, std::allocator<void>, 2>");
   const TypeNumber holder = heap.add_type("std::_List_node<shop::Session>");
+  const TypeNumber array = heap.add_type("shop::Cart*[]", TypeSource::kDebugInfo);
+  const TypeNumber numbers = heap.add_type("int[]", TypeSource::kDebugInfo);
+  const TypeNumber file = heap.add_type("FILE", TypeSource::kStructure);
   const auto ring = [&heap](const std::vector<std::pair<uint64_t, TypeNumber>>& blocks) {
-    std::vector<BlockNumber> numbers;
-    for (const auto& [bytes, type] : blocks) numbers.push_back(heap.add(bytes, type));
-    for (size_t i = 0; i < numbers.size(); ++i) {
-      heap.link(numbers[i], 8, numbers[(i + 1) % numbers.size()]);
+    std::vector<BlockNumber> members;
+    for (const auto& [bytes, type] : blocks) members.push_back(heap.add(bytes, type));
+    for (size_t i = 0; i < members.size(); ++i) {
+      heap.link(members[i], 8, members[(i + 1) % members.size()]);
     }
-    return numbers;
+    return members;
   };
-  const auto first = ring({{200, node}, {104, session}, {56, cart}, {40, 0}});
+  ring({{200, node}, {104, session}, {56, cart}, {40, 0}});
   ring({{56, cart}, {200, node}, {40, 0}, {104, session}});
-  ring({{120, session}, {72, cart}});
+  const auto largest =
+      ring({{72, cart}, {600, array}, {120, session}, {2000, numbers}, {800, file}});
   const auto held = ring({{40, 0}, {400, node}, {24, holder}});
-  const auto unknown = ring({{400, node}, {40, 0}});
+  const auto unknown = ring({{100, node}, {40, 0}, {80, numbers}, {80, file}});
   const SnapshotStreams streams = heap.finish();
   const LeakCensus census = take_leak_census(streams, heap.streams);
   const auto address_of_group = [&](size_t group) {
@@ -249,7 +253,7 @@ TEST_CASE("cycles that are made alike are one group, in whatever order their blo
   CHECK(sessions.type == session);
   CHECK(sessions.count == 3);
   CHECK(sessions.partners == std::vector<TypeNumber>{cart});
-  CHECK(address_of_group(0) == heap.address_of(first[1]));
+  CHECK(address_of_group(0) == heap.address_of(largest[2]));
   CHECK(census.groups[1].type == holder);
   CHECK(census.groups[1].partners.empty());
   CHECK(address_of_group(1) == heap.address_of(held[2]));

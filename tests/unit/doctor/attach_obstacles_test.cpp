@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <elf.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -399,4 +400,10 @@ TEST_CASE("a refusal becomes an error with cause and remedy") {
   // An allocator that we do not walk is no reason for the kernel to refuse.
   facts.target->allocator.kind = AllocatorVerdict::Kind::kForeign;
   CHECK(explained_refusal(facts, EPERM).kind() == ErrorKind::kNotPermitted);
+}
+
+TEST_CASE("what else came of a refusal is told with its cause") {
+  TargetRefusal refusal(::getpid(), EPERM);
+  refusal.set_remark("a copy remains");
+  CHECK(explained(refusal).remark() == "a copy remains");
 }

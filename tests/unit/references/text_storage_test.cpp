@@ -124,6 +124,10 @@ TEST_CASE("of a string whose characters are in a block, half of the buffer is no
     for (const uint64_t object : heap.objects) {
       heap.put(object + 48, {heap.text, 24, 30, heap.node + 16});
     }
+    for (int i = 0; i < 4; ++i) {
+      const uint64_t object = heap.block(72);
+      heap.put(object + 48, {object + 64, 15});
+    }
     CHECK(heap.unused() == in_all);
   }
   SUBCASE("not where nothing tells strings from structures of C") {

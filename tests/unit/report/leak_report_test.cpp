@@ -97,7 +97,7 @@ TEST_CASE("the tracker is not to be loaded where it records") {
 TEST_CASE("no command is for the PID of a process that does not run here") {
   const ReportedHeap reported;
   ReferenceReportInput input = reported.input();
-  input.process_runs = false;
+  input.may_run = false;
   const LeakCensus census = take_leak_census(reported.streams, reported.heap.streams);
   const OwnerTree tree = make_owner_tree(reported.streams, reported.heap.streams);
   for (const std::string& text :

@@ -71,6 +71,7 @@ TEST_CASE("a row has as much of a type as there is room for") {
   CHECK(cut_name("cycles with " + made, 24) == "cycles with …<Cart>");
   CHECK(cut_name("Page<(anonymous namespace)::Row, shop::Cart>[]", 40) ==
         "Page<(anonymous namespace)::Row, Cart>[]");
+  CHECK(cut_name("shop::Page<shop::Cart>", 20) == "shop::Page<Cart>");
   CHECK(cut_name("Page<shop::Cart>[]", 12) == "Page<Cart>[]");
   CHECK(cut_name("Page<shop::Cart>[]", 11) == "Page<…>[]");
 }
