@@ -11,7 +11,8 @@ namespace {
 constexpr uint32_t kWordBytes = 8;
 constexpr uint32_t kFewTails = 16;
 constexpr uint32_t kFewShortTexts = 4;
-// Blocks of a class that are looked at for short texts, spread over all of them; and of all classes.
+// Blocks of a class that are looked at for short texts, spread over all of them; and of all
+// classes.
 constexpr uint64_t kMostOfClass = 4096;
 constexpr uint64_t kMostLooks = 1 << 16;
 // What is left over leads elsewhere, too: to free memory, and into what is there now. Into the own

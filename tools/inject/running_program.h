@@ -60,8 +60,8 @@ inline constexpr std::chrono::seconds kLeftOverPatience{60};
 // Gives what `work` gives, while no other heapsnap changes the process. `work` may fail in many
 // ways when the program ends meanwhile: no thread stops, memory cannot be written. Then
 // Error{kNoProcess} is thrown instead. A copy that `work` had to leave as a zombie, because a
-// debugger took the process in between, is reaped afterwards. If it remains, the error's remark says
-// so, or the result's `call.notes`.
+// debugger took the process in between, is reaped afterwards. If it remains, the error's remark
+// says so, or the result's `call.notes`.
 template <typename Work>
 auto work_on(int pid, Work work) {
   const ProcFs proc;
