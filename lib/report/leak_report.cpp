@@ -165,7 +165,7 @@ void print_next_of_leaks(Writer& out, const ReferenceReportInput& input, const L
     return;
   }
   const Process& process = input.metadata.process;
-  const bool is_tracked = input.metadata.tracker && input.metadata.tracker->recording;
+  const bool is_tracked = was_recorded(input.metadata);
   if (is_old && !is_tracked && !input.may_run) {
     print_next(out,
                not_running_text(process) + ". To learn who allocates such blocks, " +

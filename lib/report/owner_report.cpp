@@ -278,7 +278,7 @@ void print_next_steps(Writer& out, const ReferenceReportInput& input, const Owne
     return;
   }
   const Process& process = input.metadata.process;
-  if (input.metadata.tracker && input.metadata.tracker->recording) {
+  if (was_recorded(input.metadata)) {
     print_step(out, "To see who allocated what they hold:", "heapsnap owners --by stack " + source,
                width);
     return;

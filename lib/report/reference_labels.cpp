@@ -244,10 +244,13 @@ void print_growth_step(Writer& out, const SnapshotMetadata& metadata,
   out.write(fmt::format("    heapsnap diff {} {}\n", shell_word(snapshot_path, "SNAPSHOT"), later));
 }
 
+bool was_recorded(const SnapshotMetadata& metadata) {
+  return metadata.tracker && metadata.tracker->recording;
+}
+
 bool can_still_be_tracked(const ReferenceReportInput& input) {
-  const SnapshotMetadata& metadata = input.metadata;
-  const bool is_tracked = metadata.tracker && metadata.tracker->recording;
-  return metadata.freeze.method != FreezeMethod::kCore && !is_tracked && input.may_run;
+  return input.metadata.freeze.method != FreezeMethod::kCore && !was_recorded(input.metadata) &&
+         input.may_run;
 }
 
 std::string not_running_text(const Process& process) {

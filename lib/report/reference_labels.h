@@ -62,6 +62,8 @@ void print_next_growth(Writer& out, const SnapshotMetadata& metadata,
 void print_growth_step(Writer& out, const SnapshotMetadata& metadata,
                        const std::string& snapshot_path, const std::string& core_path,
                        size_t width);
+// Whether the tracker recorded in the process when the snapshot was taken.
+bool was_recorded(const SnapshotMetadata& metadata);
 // Whether the process of the snapshot may run still, and had no tracker.
 bool can_still_be_tracked(const ReferenceReportInput& input);
 // How to see, with a tracker, who allocates what is leaked.

@@ -15,6 +15,9 @@
 
 namespace heapsnap {
 
+namespace {
+
+// Whether the very process that a snapshot is of still runs, on this machine.
 bool still_runs(const Process& process) {
   if (process.boot_id.empty()) return false;
   try {
@@ -24,6 +27,8 @@ bool still_runs(const Process& process) {
     return false;  // gone, or none of our business
   }
 }
+
+}  // namespace
 
 bool may_still_run(const Process& process) {
   return is_shared(process) || process.boot_id.empty() || still_runs(process);

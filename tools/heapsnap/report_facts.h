@@ -15,9 +15,8 @@
 
 namespace heapsnap {
 
-// Whether the very process that a snapshot is of still runs, on this machine.
-bool still_runs(const Process& process);
-// The same, and true where the snapshot does not tell, as one that was shared.
+// Whether the very process that a snapshot is of still runs on this machine, or the snapshot, such
+// as one that was shared, does not tell.
 bool may_still_run(const Process& process);
 
 enum class ReportDepth { kFirstScreen, kWhole };
