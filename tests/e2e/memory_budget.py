@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,12 @@ BUDGET = 8 * MIB
 # The target writes on until references are looked for, between two looks at what was copied,
 # and until the copy is gone.
 MOST_COPIED = BUDGET + HEAP // 4
+MOST_TRIES = 50
+COPIED = re.compile(r"the process writes to its memory: up to \d+\.\d MiB were copied while its copy was read, "
+                    r"more than the budget of 8\.0 MiB")
+# What other processes take counts, too, where it is noticed before the copies are.
+FELL = re.compile(r"free memory fell by more than the budget of 8\.0 MiB while the process was read \(.+\); "
+                  r"with --memory-budget SIZE it may fall further")
 
 
 class Group:
@@ -91,11 +98,12 @@ def block_count(heapsnap, snapshot):
 
 
 def check_given_up(heapsnap, pid, snapshot, screen):
+    """Whether it was for the copies."""
     report = json.loads(run(heapsnap, "report", snapshot, "-j"))
     assert report["freeze"]["method"] == "fork", report["freeze"]
     why = report["why_no_references"]
-    assert why.startswith("the process writes to its memory: up to "), report
-    assert why.endswith(" were copied while its copy was read, more than the budget of 8.0 MiB"), report
+    for_copies = COPIED.fullmatch(why) is not None
+    assert for_copies or FELL.fullmatch(why), report
     assert report["corruptions"] == [] and "owners" not in report, report
     blocks = block_count(heapsnap, snapshot)
     assert blocks == HEAP // (64 << 10), blocks
@@ -104,6 +112,7 @@ def check_given_up(heapsnap, pid, snapshot, screen):
     assert f"Not looked at: {why}." in told and command in told, screen
     complaint = run(heapsnap, "leaks", snapshot, code=5)
     assert why in complaint and command in complaint, complaint
+    return for_copies
 
 
 def main():
@@ -117,10 +126,15 @@ def main():
                               text=True, preexec_fn=group.enter) as process:
             assert process.stdout.readline() == "ready\n"
             snapshot = folder / "a.hsnap"
-            screen = take(heapsnap, process.pid, snapshot, BUDGET)
-            copied = group.peak() - group.usage()
-            check_given_up(heapsnap, process.pid, snapshot, screen)
-            assert copied < MOST_COPIED, copied
+            for _ in range(MOST_TRIES):
+                screen = take(heapsnap, process.pid, snapshot, BUDGET)
+                copied = group.peak() - group.usage()
+                assert copied < MOST_COPIED, copied
+                if check_given_up(heapsnap, process.pid, snapshot, screen):
+                    break
+                snapshot.unlink()
+            else:
+                raise AssertionError(f"the copies were never noticed first in {MOST_TRIES} attaches")
             ample = folder / "b.hsnap"
             take(heapsnap, process.pid, ample, "64GiB")
             found = json.loads(run(heapsnap, "owners", ample, "-j", "--depth", "0"))
