@@ -2,12 +2,14 @@
 """What references cost: references_bench.py HEAPSNAP LINKED_BLOCKS [LINKED_BLOCKS_LSAN] [--millions 1,5,20] [--runs 3]
 
 For each shape of linked_blocks, in turns: a capture without references and one with them, then `leaks` and `owners` of the
-file. Printed are the least wall and CPU seconds of the runs (a busy machine adds to both), the file's bytes a block and
-the pause. With a build of linked_blocks by -fsanitize=leak, the CPU of LeakSanitizer's check at its end comes beside
+file. Printed are the least wall and CPU seconds of the runs (a busy machine adds to both), of a capture also the least and
+the median from the freeze to the written file and the blocks a second that the least is, the file's bytes a block and the
+pause. With a build of linked_blocks by -fsanitize=leak, the CPU of LeakSanitizer's check at its end comes beside
 it, paired in each run: with the check less without it.
 """
 
 import argparse
+import datetime
 import json
 import os
 import statistics
@@ -37,8 +39,16 @@ def least(runs, key):
 
 def capture(heapsnap, pid, path, references):
     taken = run([heapsnap, "attach", str(pid), "-qf", "--freeze", "fork", "--references", references, "-o", path])
+    file = os.stat(path)
     report = json.loads(subprocess.run([heapsnap, "report", path, "-j"], capture_output=True, check=True).stdout)
-    return taken | {"pause": report["freeze"]["pause_ns"] / 1e6, "bytes": os.path.getsize(path)}
+    return taken | {"pause": report["freeze"]["pause_ns"] / 1e6, "bytes": file.st_size,
+                    "from_freeze": (file.st_mtime_ns - nanoseconds_of(report["taken_at"])) / 1e9}
+
+
+def nanoseconds_of(time_text):
+    """Since the epoch, of a time of JSON: 2026-11-30T05:06:43.418329317Z"""
+    seconds = datetime.datetime.fromisoformat(time_text[:19] + "+00:00").timestamp()
+    return int(seconds) * 1_000_000_000 + int(time_text[20:29])
 
 
 def lsan_check(program, shape, blocks):
@@ -73,7 +83,10 @@ def measure(arguments, folder, shape, blocks):
         cpu, wall = least(entries, "cpu"), least(entries, "wall")
         line = f"  {name:6} {wall:6.2f} s, CPU {cpu:6.2f} s, {cpu / blocks * 1e9:5.0f} ns of CPU a block"
         if name in ("no", "yes"):
-            line += (f", pause {statistics.median(entry['pause'] for entry in entries):.1f} ms"
+            times = [entry["from_freeze"] for entry in entries]
+            line += (f", freeze to file {min(times):.3f} s, median {statistics.median(times):.3f} s"
+                     f", {blocks / min(times) / 1e6:.1f} million blocks a second"
+                     f", pause {statistics.median(entry['pause'] for entry in entries):.1f} ms"
                      f", {entries[0]['bytes'] / blocks:.2f} bytes a block")
         print(line)
     if checks:
