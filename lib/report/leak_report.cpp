@@ -73,18 +73,26 @@ class GroupStacks {
 
   void print(Writer& out, uint32_t stack, const std::string& indent) const {
     constexpr size_t kFramesShown = 6;
+    constexpr size_t kCallersShown = 2;  // and the function that they called
     const auto found = std::find(stacks_.begin(), stacks_.end(), stack);
     if (found == stacks_.end()) return;
+    const auto index = static_cast<size_t>(found - stacks_.begin());
     StackEnd end{};
-    const auto frames = lines_->lines_of(static_cast<size_t>(found - stacks_.begin()), end);
-    for (size_t i = 0; i < std::min(kFramesShown, frames.size()); ++i) {
+    const auto frames = lines_->lines_of(index, end);
+    // A library may take a dozen frames from the program's own code to malloc.
+    const size_t charged = lines_->charged_line(index);
+    const size_t first = charged + kCallersShown < kFramesShown ? 0 : charged - 1;
+    if (first != 0) {
+      out.write(indent + fmt::format("… {}\n", count_text(first, "inner frame", "inner frames")));
+    }
+    const size_t behind = std::min(first + kFramesShown, frames.size());
+    for (size_t i = first; i < behind; ++i) {
       const std::string& place = frames[i].place;
       const std::string text = frames[i].function + (place.empty() ? "" : "  " + place);
       out.write(indent + clipped(text, width_ - indent.size()) + "\n");
     }
-    if (frames.size() <= kFramesShown) return;
-    out.write(indent +
-              fmt::format("… {}\n", count_text(frames.size() - kFramesShown, "more", "more")));
+    if (behind == frames.size()) return;
+    out.write(indent + fmt::format("… {}\n", count_text(frames.size() - behind, "more", "more")));
   }
 
  private:

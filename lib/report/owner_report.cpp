@@ -1,13 +1,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <span>
 
 #include "report/garbage_text.h"
 #include "report/number_text.h"
 #include "report/owner_labels.h"
 #include "report/reference_labels.h"
 #include "report/reference_report.h"
-#include "report/stack_frames.h"
+#include "report/stack_labels.h"
 #include "report/terminal_text.h"
 #include "report/tracked_start.h"
 
@@ -15,31 +17,25 @@ namespace heapsnap {
 
 namespace {
 
-// The innermost frame of a stack, for a line.
-std::string stack_line(const ReferenceReportInput& input, uint32_t stack) {
-  if (!has_stack(input, stack)) return "without a known stack";
-  const auto frames = frames_of_stack(input.recorded, *input.metadata.tracker, stack);
-  std::string text;
-  for (size_t i = 0; i < std::min<size_t>(frames.size(), 3); ++i) {
-    text += (i == 0 ? "" : " ← ") + printable(function_label(frames[i]));
-  }
-  return text.empty() ? "without frames" : text;
-}
-
-// "1,204,118 × 48 bytes, held at +0x18"
-std::string blocks_label(const ReferenceReportInput& input, const OwnerListing& listing,
-                         const OwnerNode& node, const OwnerNode& holder, size_t width) {
+// "1,204,118 × 48 bytes, held at +0x18"; `told`: what else is said of the blocks.
+std::string blocks_label(const ReferenceReportInput& input, const OwnerNode& node,
+                         const OwnerNode& holder, size_t width, const std::string& told = {}) {
   const std::string front = count_text(node.own.count) + " × ";
   const std::string what = kind_of_blocks(input, node);
-  if (listing.by == OwnerGrouping::kStack) {
-    // The ends of a stack say most: what allocated, and for whom.
-    return clipped(front + what + ", " + stack_line(input, node.stack), width);
-  }
-  const std::string where = where_held(input, node, holder);
+  const std::string where = told + where_held(input, node, holder);
   constexpr size_t kLeastName = 12;
   const size_t others = display_width(front) + display_width(where);
   if (others + kLeastName > width) return cut_name(front + what + where, width);
   return front + cut_name(what, width - others) + where;
+}
+
+// In `width` columns; each of `stacks` is known.
+std::vector<std::string> names_of_stacks(const ReferenceReportInput& input,
+                                         const std::vector<uint32_t>& stacks, size_t width) {
+  if (stacks.empty()) return {};
+  const StackCensus none;
+  return stack_labels(
+      {input.metadata, input.recorded, none, StackOrder::kLiveBytes, stacks, {}, {}}, width);
 }
 
 OwnerLabels labels_of(const ReferenceReportInput& input, const OwnerTree& tree) {
@@ -73,10 +69,7 @@ class OwnerLines {
   void print_top() {
     const std::vector<uint32_t>& top = tree_.children[0];
     const size_t shown = shown_of(top.size());
-    for (size_t i = 0; i < shown; ++i) {
-      out_.write("\n");
-      print_node(top[i], 0, listing_.depth);
-    }
+    print_rows(std::span(top).first(shown), 0, listing_.depth);
     if (shown == top.size()) return;
     Tally rest;
     for (size_t i = shown; i < top.size(); ++i) rest += tree_.nodes[top[i]].retained;
@@ -103,35 +96,92 @@ class OwnerLines {
     }
   }
 
-  std::string label_of(const OwnerNode& node, size_t width) const {
-    switch (node.kind) {
-      case OwnerNode::Kind::kAll: return "all";
-      case OwnerNode::Kind::kPlace: return labels_.of_place(node.place, width);
-      case OwnerNode::Kind::kSeveral: return labels_.of_several(node.place, width);
-      case OwnerNode::Kind::kBlocks: break;
+  // A row without the blocks that it counts, where it is a root.
+  std::string root_label_of(const OwnerNode& node, size_t width) const {
+    return node.kind == OwnerNode::Kind::kSeveral ? labels_.of_several(node.place, width)
+                                                  : labels_.of_place(node.place, width);
+  }
+
+  static size_t front_width(uint64_t depth) { return kColumns + 2 * depth; }
+  size_t room_of(uint64_t depth) const {
+    constexpr size_t kLeast = 24;
+    return std::max<size_t>(width_, front_width(depth) + kLeast) - front_width(depth);
+  }
+
+  // Rows of one level, in `width` columns each; "" for roots.
+  std::vector<std::string> block_labels(std::span<const uint32_t> rows, size_t width) const {
+    if (listing_.by == OwnerGrouping::kStack) return stack_rows(rows, width);
+    std::vector<std::string> kinds;
+    std::map<std::string, size_t> times;
+    for (const uint32_t row : rows) {
+      const OwnerNode& node = tree_.nodes[row];
+      const bool are_blocks = node.kind == OwnerNode::Kind::kBlocks;
+      kinds.push_back(are_blocks ? kind_of_blocks(input_, node) + held_of(node) : "");
+      ++times[kinds.back()];
     }
-    return blocks_label(input_, listing_, node, tree_.nodes[node.parent], width);
+    std::vector<std::string> labels;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const OwnerNode& node = tree_.nodes[rows[i]];
+      const bool is_told = times[kinds[i]] > 1 && node.type == 0 && !node.has_references;
+      labels.push_back(kinds[i].empty()
+                           ? ""
+                           : blocks_label(input_, node, tree_.nodes[node.parent], width,
+                                          is_told ? " without references" : ""));
+    }
+    return labels;
+  }
+  std::string held_of(const OwnerNode& node) const {
+    return where_held(input_, node, tree_.nodes[node.parent]);
+  }
+
+  // "1,204 × Session, make_session(int) server.cpp:52": by what allocated them. No two look alike.
+  std::vector<std::string> stack_rows(std::span<const uint32_t> rows, size_t width) const {
+    constexpr size_t kShareOfKind = 4;
+    std::vector<std::string> labels;
+    std::vector<uint32_t> stacks;
+    size_t widest = 0;
+    for (const uint32_t row : rows) {
+      const OwnerNode& node = tree_.nodes[row];
+      const std::string kind = cut_name(kind_of_blocks(input_, node), width / kShareOfKind);
+      labels.push_back(fmt::format("{} × {}, ", count_text(node.own.count), kind));
+      widest = std::max(widest, display_width(labels.back()));
+      if (has_stack(input_, node.stack)) stacks.push_back(node.stack);
+    }
+    const std::vector<std::string> names = names_of_stacks(input_, stacks, width - widest);
+    auto name = names.begin();
+    for (size_t i = 0; i < rows.size(); ++i) {
+      labels[i] += has_stack(input_, tree_.nodes[rows[i]].stack) ? *name++ : "no known stack";
+    }
+    return labels;
   }
 
   size_t shown_of(size_t count) const {
     return listing_.limit == 0 ? count : std::min<size_t>(listing_.limit, count);
   }
 
+  // `left`: of the levels to print below them.
+  void print_rows(std::span<const uint32_t> rows, uint64_t depth, uint64_t left) {
+    const std::vector<std::string> labels = block_labels(rows, room_of(depth));
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (depth == 0) out_.write("\n");
+      print_node(rows[i], labels[i], depth, left);
+    }
+  }
+
   // "  462.0 MiB  90.2 %  " before the label; labels below are further in. No deeper than a few
   // levels: OwnerTree is not, either.
-  // `left`: of the levels to print below it.
-  void print_node(uint32_t index, uint64_t depth, uint64_t left) {
+  void print_node(uint32_t index, std::string label, uint64_t depth, uint64_t left) {
     const OwnerNode& node = tree_.nodes[index];
-    const std::string front = fmt::format("{:>12} {:>8}  {}", size_text(node.retained.bytes),
-                                          percent_text(node.retained.bytes, tree_.in_use.bytes),
-                                          std::string(2 * depth, ' '));
-    const size_t room = std::max<size_t>(width_, front.size() + 24) - front.size();
-    const std::string count = node.kind == OwnerNode::Kind::kBlocks
-                                  ? ""
-                                  : ", " + count_text(node.retained.count, "block", "blocks");
-    const std::string label =
-        label_of(node, room - std::min(room - 16, display_width(count))) + count;
-    out_.write(front + (depth == 0 ? ink_.bold(label) : label) + "\n");
+    if (node.kind != OwnerNode::Kind::kBlocks) {
+      constexpr size_t kLeastName = 16;
+      const std::string count = ", " + count_text(node.retained.count, "block", "blocks");
+      const size_t room = room_of(depth);
+      label = root_label_of(node, room - std::min(room - kLeastName, display_width(count))) + count;
+    }
+    out_.write(fmt::format("{:>12} {:>8}  {}", size_text(node.retained.bytes),
+                           percent_text(node.retained.bytes, tree_.in_use.bytes),
+                           std::string(2 * depth, ' ')) +
+               (depth == 0 ? ink_.bold(label) : label) + "\n");
     if (listing_.depth != 0 && passes_on(index, depth)) {
       print_children(index, depth + 1, left);
     } else if (left != 0) {
@@ -163,12 +213,15 @@ class OwnerLines {
     size_t shown = 0;
     while (shown < most &&
            static_cast<double>(tree_.nodes[children[shown]].retained.bytes) >= least) {
-      print_node(children[shown++], depth, left);
+      ++shown;
     }
+    print_rows(std::span(children).first(shown), depth, left);
     const bool is_same_again =
         children.size() == 1 && tree_.nodes[children[0]].retained == tree_.nodes[index].retained;
     if (!is_same_again) left_out_.rows += children.size() - shown;
   }
+
+  static constexpr size_t kColumns = 23;  // before the label, at the top
 
   Writer& out_;
   const ReferenceReportInput& input_;
@@ -234,7 +287,7 @@ std::string label_of_owner(const ReferenceReportInput& input, const OwnerTree& t
   const OwnerNode& node = tree.nodes[owner];
   return node.kind == OwnerNode::Kind::kPlace
              ? labels_of(input, tree).of_place(node.place, width)
-             : blocks_label(input, {}, node, tree.nodes[node.parent], width);
+             : blocks_label(input, node, tree.nodes[node.parent], width);
 }
 
 // What one of the blocks of the largest owners is held by; what the blocks are; what grows.

@@ -119,21 +119,44 @@ FrameLine StackLines::line_of(const NamedFrame& frame, const std::string& mark,
   return line;
 }
 
+size_t StackLines::end_of_line(size_t index, const std::vector<NamedFrame>& frames,
+                               size_t first) const {
+  const std::string mark = mark_of(index, frames[first], first);
+  size_t next = first + 1;
+  while (next < frames.size() && is_repeated(frames[first], frames[next]) &&
+         mark_of(index, frames[next], next) == mark) {
+    ++next;
+  }
+  return next;
+}
+
 std::vector<FrameLine> StackLines::lines_of(size_t index, StackEnd& end) const {
   const std::vector<NamedFrame> frames = frames_of(index, end);
   std::vector<FrameLine> lines;
   for (size_t first = 0, next = 0; first < frames.size(); first = next) {
-    const std::string mark = mark_of(index, frames[first], first);
+    next = end_of_line(index, frames, first);
     // The function itself, where a part of its calls of itself is inlined.
     NamedFrame shown = frames[first];
-    for (next = first + 1; next < frames.size() && is_repeated(frames[first], frames[next]) &&
-                           mark_of(index, frames[next], next) == mark;
-         ++next) {
-      shown.is_inlined &= frames[next].is_inlined;
-    }
-    lines.push_back(line_of(shown, mark, next - first));
+    for (size_t i = first + 1; i < next; ++i) shown.is_inlined &= frames[i].is_inlined;
+    lines.push_back(line_of(shown, mark_of(index, frames[first], first), next - first));
   }
   return lines;
+}
+
+size_t StackLines::charged_line(size_t index) const {
+  StackEnd end{};
+  const std::vector<NamedFrame> frames = frames_of(index, end);
+  std::vector<FrameRole> roles;
+  for (const NamedFrame& frame : frames) {
+    roles.push_back(input_.passed.role_of(frame.function, frame.language));
+  }
+  const size_t charged = charged_frame(roles);
+  size_t line = 0;
+  for (size_t first = 0; first < frames.size(); ++line) {
+    first = end_of_line(index, frames, first);
+    if (charged < first) break;
+  }
+  return line;
 }
 
 bool StackLines::is_alike(size_t index) const {

@@ -36,6 +36,8 @@ class StackLines {
   // Of the stack at that index of input.ranked, innermost first. `end`: why there are no more. A
   // line may stand for several frames.
   std::vector<FrameLine> lines_of(size_t index, StackEnd& end) const;
+  // Which of these the stack is charged to (analysis/passed_frames.h); 0 if there are none.
+  size_t charged_line(size_t index) const;
   // Whether its lines are still those of another one: that then has the same return addresses.
   bool is_alike(size_t index) const;
 
@@ -47,6 +49,8 @@ class StackLines {
   };
 
   std::vector<NamedFrame> frames_of(size_t index, StackEnd& end) const;
+  // Behind the last of the frames that are one line with frames[first].
+  size_t end_of_line(size_t index, const std::vector<NamedFrame>& frames, size_t first) const;
   std::string mark_of(size_t index, const NamedFrame& frame, size_t frame_index) const;
   // `count`: how many frames it stands for.
   FrameLine line_of(const NamedFrame& frame, const std::string& mark, size_t count) const;
