@@ -117,7 +117,6 @@ void ContainerStorage::keep_tail(const WordInMemory& word, BlockNumber text, uin
                     text,
                     static_cast<uint32_t>(words),
                     place.has_value(),
-                    place && place->offset == 0,
                     place && place->block == word.source});
 }
 

@@ -15,9 +15,8 @@ constexpr uint32_t kFewShortTexts = 4;
 // classes.
 constexpr uint64_t kMostOfClass = 4096;
 constexpr uint64_t kMostLooks = 1 << 16;
-// What is left over leads elsewhere, too: to free memory, and into what is there now. Into the own
-// block leads a string that is short.
-constexpr uint64_t kElsewhereOneIn = 4;
+// What is left over leads to free memory, too. Into the own block leads a string that is short.
+constexpr uint64_t kFreeOneIn = 4;
 constexpr uint64_t kOwnOneIn = 16;
 // Two words are too few for a chunk: they stay with the one before them.
 constexpr uint32_t kRestWords = 2;
@@ -36,14 +35,17 @@ struct TailClass {
 
 struct Evidence {
   uint64_t tails = 0;
-  uint64_t elsewhere = 0;  // of these: that lead to no first byte
-  uint64_t own = 0;        // that lead into the block they lie in
-  uint64_t blocks = 0;     // of that size and kind, whatever lies in them; where it is asked for
-  uint64_t passed = 0;     // of these
-  uint32_t short_texts = 0;
+  uint64_t free = 0;         // of these: that lead to no block in use
+  uint64_t own = 0;          // that lead into the block they lie in
+  uint64_t blocks = 0;       // of that size and kind, whatever lies in them; where it is asked for
+  uint64_t passed = 0;       // of these
+  uint64_t step = 1;         // one in so many is looked at
+  uint64_t short_texts = 0;  // of those
 
   bool is_enough() const { return tails >= kFewTails; }
-  bool is_of_strings() const { return short_texts >= kFewShortTexts; }
+  bool is_of_strings() const {
+    return short_texts >= kFewShortTexts && short_texts * step >= tails;
+  }
 };
 
 class TailClasses {
@@ -54,7 +56,7 @@ class TailClasses {
     for (const TextTail& tail : tails) {
       Evidence& evidence = classes_[class_of(tail)];
       ++evidence.tails;
-      if (!tail.is_to_begin) ++evidence.elsewhere;
+      if (!tail.is_to_block) ++evidence.free;
       if (tail.is_to_own) ++evidence.own;
     }
   }
@@ -72,8 +74,8 @@ class TailClasses {
         std::clamp<uint64_t>(kMostLooks / wanted_classes_, kFewTails, kMostOfClass);
     each_wanted(map, [&](const BlockMap::Part& whole, const Wanted& wanted) {
       Evidence& evidence = *wanted.evidence;
-      const uint64_t step = (evidence.blocks + most - 1) / most;
-      if (evidence.passed++ % step != 0 || evidence.is_of_strings()) return;
+      evidence.step = (evidence.blocks + most - 1) / most;
+      if (evidence.passed++ % evidence.step != 0) return;
       const uint64_t word = wanted.tail_class->word - kTailInString;
       if (is_short(whole.block_begin + word * kWordBytes, cache)) ++evidence.short_texts;
     });
@@ -101,8 +103,7 @@ class TailClasses {
   }
 
   static bool are_of_elements(const TailClass& tail_class, const Evidence& evidence) {
-    return tail_class.node != StorageKind::kNone &&
-           evidence.elsewhere * kElsewhereOneIn >= evidence.tails &&
+    return tail_class.node != StorageKind::kNone && evidence.free * kFreeOneIn >= evidence.tails &&
            evidence.own * kOwnOneIn < evidence.tails;
   }
 

@@ -6,9 +6,10 @@
 //        └──────────────▲
 //
 // Structures of C have a text, its size and its capacity before a word that is in use. None of them
-// leads to itself like that, and few are elements of containers: so a tail counts as unused where
-// short texts tell that there are strings at that word of blocks of that size, or in the nodes of
-// containers where many of the addresses are none of a first byte.
+// leads to itself like that, and what is in use leads to no free memory. So a tail counts as unused
+// where, at that word of blocks of that size, as many short texts lead to themselves as there are
+// tails with an address, or in the nodes of containers where many of the addresses are of free
+// memory. Of fewer short texts, the tails may be those of a structure beside some strings.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,6 @@ struct TextTail {
   BlockNumber text = kNoBlock;  // with the characters
   uint32_t words = 0;           // of the block that the string lies in
   bool is_to_block = false;     // the word leads to a block in use
-  bool is_to_begin = false;     // to its first byte
   bool is_to_own = false;       // into the block that the string lies in
 };
 

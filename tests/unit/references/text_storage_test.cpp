@@ -65,8 +65,8 @@ struct TailHeap : ContainerHeap {
     put(object + 8, {object + 24, size, 0x7878, node});
     return object;
   }
-  void add_short_ones(int count) {
-    for (int i = 0; i < count; ++i) add_short();
+  void add_short_ones(uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i) add_short();
   }
   std::vector<UnusedWord> unused() {
     std::vector<UnusedWord> found;
@@ -86,45 +86,49 @@ TEST_CASE("of a string whose characters are in a block, half of the buffer is no
   TailHeap heap;
   const auto in_all = TailHeap::words(3, TailHeap::kObjects, 4);
   SUBCASE("where short ones lead to themselves") {
-    heap.add_short_ones(4);
+    heap.add_short_ones(TailHeap::kObjects);
     CHECK(heap.unused() == in_all);
   }
   SUBCASE("of any length that has room there") {
-    heap.add_short_ones(3);
-    const uint64_t fourth = heap.add_short(16);
+    heap.add_short_ones(TailHeap::kObjects - 1);
+    const uint64_t last = heap.add_short(16);
     CHECK(heap.unused().empty());
-    heap.put(fourth + 16, {0});
+    heap.put(last + 16, {0});
     CHECK(heap.unused() == in_all);
-    heap.put(fourth + 8, {fourth + 32});
+    heap.put(last + 8, {last + 32});
+    CHECK(heap.unused().empty());
+  }
+  SUBCASE("not where fewer do than hold an address: these may be structures beside strings") {
+    heap.add_short_ones(TailHeap::kObjects - 1);
     CHECK(heap.unused().empty());
   }
   SUBCASE("where there is an address of a block in use") {
-    heap.add_short_ones(4);
+    heap.add_short_ones(TailHeap::kObjects);
     heap.put(heap.objects[15] + 32, {heap.freed});
     CHECK(heap.unused() == TailHeap::words(3, 15, 4));
   }
   SUBCASE("not of few") {
-    heap.add_short_ones(4);
+    heap.add_short_ones(TailHeap::kObjects);
     heap.put(heap.objects[0] + 32, {0});
     CHECK(heap.unused().empty());
   }
   SUBCASE("not for those of another size") {
     for (const uint64_t object : heap.objects) heap.put(object + 8, {0});
     for (uint32_t i = 0; i < TailHeap::kObjects; ++i) heap.add(88, heap.node);
-    heap.add_short_ones(4);
+    heap.add_short_ones(TailHeap::kObjects);
     CHECK(heap.unused().empty());
   }
   SUBCASE("not where these are no characters") {
-    heap.add_short_ones(4);
+    heap.add_short_ones(TailHeap::kObjects);
     heap.put(heap.text + 24, {0x78});
     CHECK(heap.unused().empty());
   }
   SUBCASE("not past the block's end") {
-    heap.add_short_ones(4);
+    heap.add_short_ones(TailHeap::kObjects);
     for (const uint64_t object : heap.objects) {
       heap.put(object + 48, {heap.text, 24, 30, heap.node + 16});
     }
-    for (int i = 0; i < 4; ++i) {
+    for (uint32_t i = 0; i < TailHeap::kObjects; ++i) {
       const uint64_t object = heap.block(72);
       heap.put(object + 48, {object + 64, 15});
     }
@@ -137,7 +141,8 @@ TEST_CASE("of a string whose characters are in a block, half of the buffer is no
   }
 }
 
-TEST_CASE("in nodes of a list are strings where what lies behind their capacity varies") {
+TEST_CASE(
+    "in nodes of a list are strings where what lies behind their capacity leads to free memory") {
   constexpr uint32_t kNodes = 20;
   TailHeap heap;
   std::vector<uint64_t> nodes;
@@ -150,24 +155,29 @@ TEST_CASE("in nodes of a list are strings where what lies behind their capacity 
                         i != 0 ? nodes[i - 1] : header, heap.text, 24, 30, heap.node});
   }
   heap.put(header, {nodes.front(), nodes.back(), nodes.size()});
-  for (uint32_t i = 0; i < 5; ++i) heap.put(nodes[i] + 40, {heap.node + 16});
-  const uint32_t first = 3 + TailHeap::kObjects;
-  CHECK(heap.kind(nodes[3]) == "std::list node");
+  constexpr uint32_t kToFree = 5;
+  for (uint32_t i = 0; i < kToFree; ++i) heap.put(nodes[i] + 40, {heap.freed});
   // With the one that has 16 bytes more.
-  CHECK(heap.unused() == TailHeap::words(first, kNodes + 1, 5));
-  SUBCASE("not where nearly all lead to first bytes: that may be a member of a structure") {
+  const auto to_blocks = TailHeap::words(3 + TailHeap::kObjects + kToFree, kNodes + 1 - kToFree, 5);
+  CHECK(heap.kind(nodes[3]) == "std::list node");
+  CHECK(heap.unused() == to_blocks);
+  SUBCASE("not where nearly all lead to blocks: that may be a member of a structure") {
     heap.put(nodes[0] + 40, {heap.node});
+    CHECK(heap.unused().empty());
+  }
+  SUBCASE("not where they lead past their first bytes, as to a base class") {
+    for (const uint64_t node : nodes) heap.put(node + 40, {heap.node + 8});
     CHECK(heap.unused().empty());
   }
   SUBCASE("not in another object of that size") {
     const uint64_t object = heap.block(56);
     heap.put(object + 16, {heap.text, 24, 30, heap.node});
-    CHECK(heap.unused() == TailHeap::words(first, kNodes + 1, 5));
+    CHECK(heap.unused() == to_blocks);
   }
   SUBCASE("not where it leads into the own node: that is a short string") {
-    heap.put(nodes[1] + 40, {nodes[1] + 48});
-    CHECK(heap.unused() == TailHeap::words(first, kNodes + 1, 5));
-    heap.put(nodes[0] + 40, {nodes[0] + 48});
+    heap.put(nodes[10] + 40, {nodes[10] + 48});
+    CHECK(heap.unused() == to_blocks);
+    heap.put(nodes[11] + 40, {nodes[11] + 48});
     CHECK(heap.unused().empty());
   }
 }
