@@ -16,7 +16,7 @@ constexpr uint32_t kFewShortTexts = 4;
 constexpr uint64_t kMostOfClass = 4096;
 constexpr uint64_t kMostLooks = 1 << 16;
 // What is left over leads to free memory, too. Into the own block leads a string that is short.
-constexpr uint64_t kFreeOneIn = 4;
+constexpr uint64_t kFreeOneIn = 8;
 constexpr uint64_t kOwnOneIn = 16;
 // Two words are too few for a chunk: they stay with the one before them.
 constexpr uint32_t kRestWords = 2;

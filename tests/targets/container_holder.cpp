@@ -219,10 +219,16 @@ namespace {
     leave(numbers.data() + numbers.size(), &*shop::g_sessions.begin(), kHashHeader);
   }
   auto order = g_orders.begin();
-  bool is_begin = false;  // the other half lead to where a node was
+  constexpr size_t kSizeOfNobody = 712;
+  void* const block = std::malloc(kSizeOfNobody);
+  const auto freed = reinterpret_cast<uintptr_t>(block);
+  std::free(block);
+  bool is_to_node = false;  // the other half lead to free memory
   for (String<2>& text : g_queue) {
-    is_begin = !is_begin;
-    leave(reinterpret_cast<char*>(&text) + kUnusedOfString, &*order++, is_begin ? kTreeHeader : 0);
+    is_to_node = !is_to_node;
+    char* const unused = reinterpret_cast<char*>(&text) + kUnusedOfString;
+    leave(unused, &*order++, kTreeHeader);
+    if (!is_to_node) std::memcpy(unused, &freed, sizeof freed);
   }
 }
 

@@ -155,7 +155,7 @@ TEST_CASE(
                         i != 0 ? nodes[i - 1] : header, heap.text, 24, 30, heap.node});
   }
   heap.put(header, {nodes.front(), nodes.back(), nodes.size()});
-  constexpr uint32_t kToFree = 5;
+  constexpr uint32_t kToFree = 3;
   for (uint32_t i = 0; i < kToFree; ++i) heap.put(nodes[i] + 40, {heap.freed});
   // With the one that has 16 bytes more.
   const auto to_blocks = TailHeap::words(3 + TailHeap::kObjects + kToFree, kNodes + 1 - kToFree, 5);
