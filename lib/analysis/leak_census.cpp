@@ -165,11 +165,19 @@ void group_sources(LeakCensus& census) {
     const uint64_t size = block.stack == 0 && type == 0 ? block.bytes : 0;
     const auto [entry, is_new] =
         groups.try_emplace({source.kind, block.stack, type, size}, census.groups.size());
-    if (is_new)
-      census.groups.push_back({source.kind, block.stack, block.type, block.bytes, 0, 0, 0, i, {}});
+    if (is_new) {
+      census.groups.push_back({.kind = source.kind,
+                               .stack = block.stack,
+                               .type = block.type,
+                               .least_size = block.bytes,
+                               .most_size = block.bytes,
+                               .largest = i,
+                               .partners = {}});
+    }
     LeakGroup& group = census.groups[entry->second];
     if (group.type != block.type) group.type = 0;
-    if (group.size != block.bytes) group.size = 0;
+    group.least_size = std::min(group.least_size, block.bytes);
+    group.most_size = std::max(group.most_size, block.bytes);
     ++group.count;
     group.retained_bytes += source.retained_bytes;
     group.retained_blocks += source.retained_blocks;

@@ -32,7 +32,8 @@ struct LeakGroup {
   LeakKind kind = LeakKind::kDirect;
   uint32_t stack = 0;
   TypeNumber type = 0;
-  uint64_t size = 0;   // of each direct block, of that block of each cycle; 0: various
+  uint64_t least_size = 0;  // of direct blocks, of that block of each cycle
+  uint64_t most_size = 0;
   uint64_t count = 0;  // of direct blocks; of cycles
   uint64_t retained_bytes = 0;
   uint64_t retained_blocks = 0;

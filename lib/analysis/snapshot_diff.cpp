@@ -142,8 +142,9 @@ std::string leak_name(const LeakGroup& group, const std::vector<BlockType>& type
   } else if (group.type != 0 && group.type < types.size()) {
     name = types[group.type].name;
   } else {
-    name = group.size == 0 ? "blocks of several sizes"
-                           : "blocks of " + std::to_string(group.size) + " bytes";
+    name = group.least_size != group.most_size
+               ? "blocks of several sizes"
+               : "blocks of " + std::to_string(group.most_size) + " bytes";
   }
   return group.kind == LeakKind::kCycle ? "cycles with " + name : name;
 }

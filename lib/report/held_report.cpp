@@ -5,6 +5,7 @@
 #include "report/number_text.h"
 #include "report/reference_labels.h"
 #include "report/reference_report.h"
+#include "report/stack_lines.h"
 #include "report/terminal_text.h"
 #include "report/tracked_start.h"
 
@@ -120,9 +121,11 @@ void print_sources(Writer& out, const ReferenceReportInput& input, const HeldBlo
   const char* const others = held.is_garbage ? "garbage" : "leaked blocks";
   print_lines(out, "  ", fmt::format("It is pointed to by other {}:", others), width);
   for (const HeldStep& source : held.sources) {
-    out.write(fmt::format("    {}  {}, at +{:#x}{}\n", address_text(source.block.address),
-                          block_label(input, source.block.type, source.block.bytes), source.held_at,
-                          remark_text(source)));
+    print_lines(out, "    ",
+                fmt::format("{}  {}, at +{:#x}{}", address_text(source.block.address),
+                            block_label(input, source.block.type, source.block.bytes),
+                            source.held_at, remark_text(source)),
+                width);
   }
   if (held.source_count > held.sources.size()) {
     out.write(fmt::format("    … {}\n",
@@ -195,9 +198,12 @@ void print_held_block(Writer& out, const ReferenceReportInput& input, const Held
             : "a page of a language runtime's heap: the objects in it count, and not the page",
         width);
   }
-  if (held.block.stack != 0) {
+  if (has_stack(input, held.block.stack)) {
     out.write("\n" + ink.bold("Allocated by") + "\n");
-    print_stack_of(out, input, held.block.stack, kFramesShown, "  ", width);
+    const StackCensus none;
+    const StackReportInput stacks{
+        input.metadata, input.recorded, none, StackOrder::kLiveBytes, {held.block.stack}, {}, {}};
+    print_frames_to_own(out, StackLines(stacks, width - 2), 0, kFramesShown, "  ");
   }
   const std::string address = address_text(held.block.address);
   if (held.paths.empty()) {

@@ -19,21 +19,18 @@ namespace heapsnap {
 
 namespace {
 
-constexpr size_t kExampleIndent = 6;
+constexpr size_t kGroupIndent = 6;
 
 std::string tally_text(const Tally& tally) {
   return fmt::format("{} in {}", size_text(tally.bytes),
                      count_text(tally.count, "block", "blocks"));
 }
 
-// "12 × Session of 48 bytes, leaked one by one", "3 cycles of Session and others"
+// "12 × Session of 48 bytes", "12 × 200 to 216 bytes", "3 cycles with Session of 48 bytes"
 std::string group_text(const ReferenceReportInput& input, const LeakGroup& group) {
-  std::string what = type_label(input, group.type);
-  if (group.size != 0) {
-    what += (what.empty() ? "" : " of ") + block_size_label(group.size);
-  } else if (what.empty()) {
-    what = "blocks of several sizes";
-  }
+  const std::string type = type_label(input, group.type);
+  const std::string what =
+      (type.empty() ? "" : type + " of ") + block_sizes_label(group.least_size, group.most_size);
   const bool is_cycle = group.kind == LeakKind::kCycle;
   if (is_cycle) return fmt::format("{} with {}", count_text(group.count, "cycle", "cycles"), what);
   return fmt::format("{} × {}", count_text(group.count), what);
@@ -57,8 +54,7 @@ void print_kinds(Writer& out, const LeakCensus& census, size_t width) {
 // The call stacks of the groups that are shown: no two that differ look alike.
 class GroupStacks {
  public:
-  GroupStacks(const ReferenceReportInput& input, std::span<const LeakGroup> groups, size_t width)
-      : width_(width) {
+  GroupStacks(const ReferenceReportInput& input, std::span<const LeakGroup> groups, size_t width) {
     for (const LeakGroup& group : groups) {
       const bool is_new = std::find(stacks_.begin(), stacks_.end(), group.stack) == stacks_.end();
       if (is_new && has_stack(input, group.stack)) stacks_.push_back(group.stack);
@@ -66,37 +62,20 @@ class GroupStacks {
     if (stacks_.empty()) return;
     input_.emplace(StackReportInput{
         input.metadata, input.recorded, none_, StackOrder::kLiveBytes, stacks_, {}, {}});
-    lines_.emplace(*input_, width);
+    lines_.emplace(*input_, width - kGroupIndent);
   }
   GroupStacks(const GroupStacks&) = delete;
   GroupStacks& operator=(const GroupStacks&) = delete;
 
-  void print(Writer& out, uint32_t stack, const std::string& indent) const {
+  void print(Writer& out, uint32_t stack) const {
     constexpr size_t kFramesShown = 6;
-    constexpr size_t kCallersShown = 2;  // and the function that they called
     const auto found = std::find(stacks_.begin(), stacks_.end(), stack);
     if (found == stacks_.end()) return;
-    const auto index = static_cast<size_t>(found - stacks_.begin());
-    StackEnd end{};
-    const auto frames = lines_->lines_of(index, end);
-    // A library may take a dozen frames from the program's own code to malloc.
-    const size_t charged = lines_->charged_line(index);
-    const size_t first = charged + kCallersShown < kFramesShown ? 0 : charged - 1;
-    if (first != 0) {
-      out.write(indent + fmt::format("… {}\n", count_text(first, "inner frame", "inner frames")));
-    }
-    const size_t behind = std::min(first + kFramesShown, frames.size());
-    for (size_t i = first; i < behind; ++i) {
-      const std::string& place = frames[i].place;
-      const std::string text = frames[i].function + (place.empty() ? "" : "  " + place);
-      out.write(indent + clipped(text, width_ - indent.size()) + "\n");
-    }
-    if (behind == frames.size()) return;
-    out.write(indent + fmt::format("… {}\n", count_text(frames.size() - behind, "more", "more")));
+    print_frames_to_own(out, *lines_, static_cast<size_t>(found - stacks_.begin()), kFramesShown,
+                        std::string(kGroupIndent, ' '));
   }
 
  private:
-  size_t width_;
   StackCensus none_;
   std::vector<uint32_t> stacks_;
   std::optional<StackReportInput> input_;
@@ -113,14 +92,14 @@ void print_group(Writer& out, const ReferenceReportInput& input, const LeakCensu
                   fmt::format("in {}", count_text(group.retained_blocks, "block", "blocks")),
                   group_text(input, group)),
       width);
-  stacks.print(out, group.stack, "      ");
+  stacks.print(out, group.stack);
   std::string where =
       (group.count == 1 ? "at " : "the largest at ") + address_text(example.address);
   for (size_t i = 0; i < group.partners.size(); ++i) {
     where += (i == 0 ? ", with " : ", ") + type_label(input, group.partners[i]);
   }
-  for (const std::string& line : wrapped(where, width - kExampleIndent)) {
-    out.write(ink.dim(std::string(kExampleIndent, ' ') + line) + "\n");
+  for (const std::string& line : wrapped(where, width - kGroupIndent)) {
+    out.write(ink.dim(std::string(kGroupIndent, ' ') + line) + "\n");
   }
 }
 
@@ -150,7 +129,7 @@ void write_json_leak_group(JsonWriter& json, const ReferenceReportInput& input,
   json.member("kind", to_string(group.kind));
   json.member("count", group.count);
   write_json_type(json, input, group.type);
-  if (group.size != 0) json.member("bytes", group.size);
+  if (group.least_size == group.most_size) json.member("bytes", group.most_size);
   json.member("retained_blocks", group.retained_blocks);
   json.member("retained_bytes", group.retained_bytes);
   json.member("largest", census.blocks[census.sources[group.largest].block].address);
@@ -225,12 +204,12 @@ void print_leaks(Writer& out, const ReferenceReportInput& input, const LeakCensu
     print_lines(out, "  suppressed ", tally_text(census.suppressed), width);
   }
   const bool is_none = census.all.count == 0;
-  print_lines(
-      out, "  ",
-      std::string("A word that holds an address by chance, or that is left on a stack, can ") +
-          (is_none ? "still hide a leak. What only grows is seen in two snapshots."
-                   : "hide another leak."),
-      width);
+  print_lines(out, "  ",
+              std::string(is_none ? "Some may be leaked still" : "More may be leaked") +
+                  ": a word that holds an address by chance, or is left over on a stack or in "
+                  "memory that is used again, keeps a block from being listed. What only grows is "
+                  "seen in two snapshots.",
+              width);
   if (is_none) {
     print_next(out, "To see what keeps the memory alive:", "heapsnap owners " + source_word(input),
                ink, width);

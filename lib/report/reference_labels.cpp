@@ -272,21 +272,6 @@ bool has_stack(const ReferenceReportInput& input, uint32_t stack) {
   return input.metadata.tracker && stack != 0 && stack < input.recorded.stacks.sites.size();
 }
 
-void print_stack_of(Writer& out, const ReferenceReportInput& input, uint32_t stack, size_t most,
-                    const std::string& indent, size_t width) {
-  if (!has_stack(input, stack)) return;
-  const auto frames = frames_of_stack(input.recorded, *input.metadata.tracker, stack);
-  for (size_t i = 0; i < std::min(most, frames.size()); ++i) {
-    std::string text = printable(function_label(frames[i]));
-    const std::string line = line_label(frames[i], false);
-    if (!line.empty()) text += "  " + printable(line);
-    out.write(indent + clipped(text, width - indent.size()) + "\n");
-  }
-  if (frames.size() > most) {
-    out.write(indent + fmt::format("… {}\n", count_text(frames.size() - most, "more", "more")));
-  }
-}
-
 void write_json_root(JsonWriter& json, const RootPlace& place) {
   json.member("root", place.name);
   json.member("kind", to_string(place.kind));

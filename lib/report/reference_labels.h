@@ -73,9 +73,6 @@ void print_tracking_of_leaks(Writer& out, const SnapshotMetadata& metadata, cons
 std::string not_running_text(const Process& process);
 // Whether the call stack of that number is known.
 bool has_stack(const ReferenceReportInput& input, uint32_t stack);
-// The frames of a stack, innermost first, `most` of them; nothing where none is known.
-void print_stack_of(Writer& out, const ReferenceReportInput& input, uint32_t stack, size_t most,
-                    const std::string& indent, size_t width);
 
 // The members that name a root: "root", "kind" and what else is known of it.
 void write_json_root(JsonWriter& json, const RootPlace& place);

@@ -7,6 +7,7 @@
 
 #include "base/file_name.h"
 #include "report/fitted_name.h"
+#include "report/number_text.h"
 #include "report/terminal_text.h"
 #include "tracking/function_name.h"
 
@@ -161,6 +162,25 @@ size_t StackLines::charged_line(size_t index) const {
 
 bool StackLines::is_alike(size_t index) const {
   return std::binary_search(alike_.begin(), alike_.end(), index);
+}
+
+void print_frames_to_own(Writer& out, const StackLines& lines, size_t index, size_t most,
+                         const std::string& indent) {
+  constexpr size_t kCallersShown = 2;
+  StackEnd end{};
+  const std::vector<FrameLine> frames = lines.lines_of(index, end);
+  const size_t charged = lines.charged_line(index);
+  const size_t first = charged + kCallersShown < most ? 0 : charged - 1;
+  const size_t behind = std::min(first + most, frames.size());
+  if (first != 0) {
+    out.write(indent + fmt::format("… {}\n", count_text(first, "inner frame", "inner frames")));
+  }
+  for (size_t i = first; i < behind; ++i) {
+    const std::string& place = frames[i].place;
+    out.write(indent + frames[i].function + (place.empty() ? "" : "  " + place) + "\n");
+  }
+  if (behind == frames.size()) return;
+  out.write(indent + fmt::format("… {}\n", count_text(frames.size() - behind, "more", "more")));
 }
 
 void print_frames(Writer& out, const StackLines& lines, size_t index, const std::string& indent,

@@ -59,6 +59,7 @@ TEST_CASE("frames of the program's own are shown of a leak, however deep in a li
     const uint32_t stack = sample.inside(frames, 0x410010, sample.handle);
     HandmadeHeap heap;
     heap.add(40, 0, stack);
+    heap.add(56, 0, stack);
     const SnapshotStreams streams = heap.finish();
     const LeakCensus census = take_leak_census(streams, heap.streams);
     return printed_by([&](Writer& out) {
@@ -68,12 +69,12 @@ TEST_CASE("frames of the program's own are shown of a leak, however deep in a li
   const std::string deep = text_of(9);
   CAPTURE(deep);
   CHECK(says(deep,
-             "  40 B in 1 block, 1 × 40 bytes\n"
+             "  96 B in 2 blocks, 2 × 40 to 56 bytes\n"
              "      … 8 inner frames\n"
              "      std::make<0>()  tree\n"
              "      handle(int)  tree\n"
              "      main\\x1b[31m  tree.c:40\n"
-             "      at 0x"));
+             "      the largest at 0x"));
   // The first frames, where these tell it.
   const std::string flat = text_of(3);
   CAPTURE(flat);
@@ -83,7 +84,7 @@ TEST_CASE("frames of the program's own are shown of a leak, however deep in a li
              "      std::make<0>()  tree\n"
              "      handle(int)  tree\n"
              "      main\\x1b[31m  tree.c:40\n"
-             "      at 0x"));
+             "      the largest at 0x"));
 }
 
 TEST_CASE("owners by stack are called by what allocated them, and no two look alike") {
