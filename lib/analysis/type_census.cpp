@@ -4,6 +4,7 @@
 #include <bit>
 #include <map>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -256,6 +257,33 @@ void add_block(TypeRow& row, uint64_t size) {
   row.own.add(size);
 }
 
+// Blocks of unknown type with references are told apart from those without. Where both are of the
+// same sizes at the same place, they are one kind more likely than two: objects whose members may
+// point to nothing, or buffers in some of which old words are left. Adds such rows to the first of
+// them, and returns for each row which one it is part of.
+std::vector<uint32_t> join_alike(std::vector<TypeRow>& rows) {
+  std::vector<uint32_t> part_of(rows.size());
+  std::vector<uint32_t> unknown;
+  for (uint32_t i = 0; i < rows.size(); ++i) {
+    part_of[i] = i;
+    if (rows[i].type == 0 && rows[i].own.count != 0) unknown.push_back(i);
+  }
+  const auto look = [&rows](uint32_t i) {
+    const TypeRow& row = rows[i];
+    return std::tuple(row.context.kind, row.context.holder, row.context.held_at, row.least_size,
+                      row.most_size);
+  };
+  std::sort(unknown.begin(), unknown.end(), [&look](uint32_t a, uint32_t b) {
+    return std::tuple(look(a), a) < std::tuple(look(b), b);
+  });
+  for (size_t i = 1; i < unknown.size(); ++i) {
+    if (look(unknown[i]) != look(unknown[i - 1])) continue;
+    part_of[unknown[i]] = part_of[unknown[i - 1]];
+    rows[part_of[unknown[i]]].own += std::exchange(rows[unknown[i]].own, {});
+  }
+  return part_of;
+}
+
 // `rows` are those with a type.
 std::vector<TypeCensus::Share> shares_by_source(const std::vector<TypeRow>& rows,
                                                 const std::vector<BlockType>& types) {
@@ -301,10 +329,12 @@ TypeCensus take_type_census(const SnapshotStreams& streams, const ReferenceStrea
     census.in_use.add(size);
     if (row.type != 0) census.typed.add(size);
   }
+  const std::vector<uint32_t> part_of = join_alike(rows);
   RetainedByRow(tree, rows)
       .add_up(
           [&](BlockNumber block) {
-            return block < blocks && !all.is_mallocs_own(block) ? numbers[block] : kNoRow;
+            const bool is_counted = block < blocks && !all.is_mallocs_own(block);
+            return is_counted ? part_of[numbers[block]] : kNoRow;
           },
           [&](BlockNumber block) { return all.sizes[block]; });
   for (const TypeRow& row : rows) {

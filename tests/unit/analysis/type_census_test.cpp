@@ -148,6 +148,36 @@ TEST_CASE("what an array holds is of one size, wherever in it") {
   }
 }
 
+TEST_CASE("what is of one size at one place is one row, with references or without") {
+  HandmadeHeap heap;
+  const uint32_t cache = heap.add_place(RootKind::kVariable, "g_cache");
+  const BlockNumber table = heap.add(1016);
+  heap.hold(cache, table);
+  const auto fill = [&](uint64_t size, bool has_name) {
+    const BlockNumber element = heap.add(size);
+    heap.link(table, 8 * element, element);
+    if (has_name) heap.link(element, 16, heap.add(24));
+  };
+  for (uint32_t i = 0; i < 30; ++i) fill(200, i % 3 == 0);
+  const BlockContext in_array{Holder::kArray, 0, BlockContext::kSomewhere};
+  SUBCASE("of one size") {
+    const TypeCensus census = take_type_census(heap.finish(), heap.streams);
+    CHECK(census.unknown.size() == 3);  // with the table, and the names
+    const TypeRow* const elements = row_of(census, in_array);
+    REQUIRE(elements != nullptr);
+    CHECK(elements->own == Tally{30, 30 * 200});
+    CHECK(elements->retained == Tally{40, 30 * 200 + 10 * 24});
+  }
+  SUBCASE("texts of several sizes are another row") {
+    fill(72, false);
+    const TypeCensus census = take_type_census(heap.finish(), heap.streams);
+    CHECK(census.unknown.size() == 4);
+    const TypeRow* const texts = row_of(census, in_array);
+    REQUIRE(texts != nullptr);
+    CHECK(texts->own == Tally{21, 20 * 200 + 72});
+  }
+}
+
 TEST_CASE("what thread-local storage without names holds in several threads is one row") {
   HandmadeHeap heap;
   for (int tid = 1; tid <= 3; ++tid) {
