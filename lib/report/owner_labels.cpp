@@ -13,6 +13,13 @@
 
 namespace heapsnap {
 
+namespace {
+
+// Of more roots than these, names say little of the rest: the first one is where to look.
+constexpr size_t kFew = 8;
+
+}  // namespace
+
 std::string kind_of_blocks(const ReferenceReportInput& input, const OwnerNode& node) {
   const std::string type = type_label(input, node.type);
   return type.empty() ? block_sizes_label(node.least_size, node.most_size) : type;
@@ -43,6 +50,7 @@ std::string OwnerLabels::others_of_several(const std::vector<uint32_t>& group, s
   if (more == 0) return " together";
   // Of a variable, or of whatever else a root may be.
   const bool are_variables =
+      group.size() <= kFew &&
       std::all_of(group.begin() + static_cast<ptrdiff_t>(named), group.end(), [&](uint32_t one) {
         const RootKind kind = places_[one].kind;
         return kind == RootKind::kVariable || kind == RootKind::kThreadLocal ||
@@ -65,22 +73,18 @@ std::string OwnerLabels::several_of(const std::vector<uint32_t>& group, size_t n
 
 std::string OwnerLabels::of_several(uint32_t number, size_t width) const {
   const std::vector<uint32_t>& group = groups_.at(number);
-  constexpr size_t kMostNamed = 3;
-  // Of so many, the few that there is room for say nothing of the rest.
-  constexpr size_t kFew = 8;
-  if (group.size() > kFew) {
-    return cut_name(fmt::format("two or more of {} roots", count_text(group.size())), width);
-  }
-  for (size_t named = std::min(kMostNamed, group.size()); named > 0; --named) {
+  const size_t most_named = group.size() > kFew ? 1 : 3;
+  for (size_t named = std::min(most_named, group.size()); named > 0; --named) {
     std::string label = several_of(group, named);
     if (display_width(label) <= width) return label;
   }
   constexpr size_t kLeastName = 12;
   const std::string first =
       short_root_label(metadata_, places_[group.front()], threads_of(group.front()));
-  for (const std::string& others :
-       {others_of_several(group, 1),
-        fmt::format(" and {} more, together", count_text(group.size() - 1))}) {
+  const std::string more = fmt::format(" and {} more, together", count_text(group.size() - 1));
+  // A whole name, which can be searched for, says more than what the others are.
+  if (display_width(first + more) <= width) return first + more;
+  for (const std::string& others : {others_of_several(group, 1), more}) {
     if (display_width(others) + kLeastName > width) continue;
     return cut_name(first, width - display_width(others)) + others;
   }

@@ -300,8 +300,9 @@ LABELS = {
                              "roots": [{"root": f"g_{i}", "kind": "variable", "module": "/opt/server"} for i in range(2)]},
     "g_0, g_1, g_2 and 2 more variables, together":
         {"root": "", "kind": "several", "root_count": 5, "roots": [{"root": f"g_{i}", "kind": "variable"} for i in range(5)]},
-    "two or more of 1,852 roots": {"root": "", "kind": "several", "root_count": 1852,
-                                   "roots": [{"root": f"g_{i}", "kind": "variable", "module": "m"} for i in range(16)]},
+    "g_0 and 1,851 more roots, together":
+        {"root": "", "kind": "several", "root_count": 1852,
+         "roots": [{"root": f"g_{i}", "kind": "variable", "module": "m"} for i in range(16)]},
     "g_0, g_1, g_2 and 1 more root, together":
         {"root": "", "kind": "several", "root_count": 4,
          "roots": [{"root": f"g_{i}", "kind": "variable"} for i in range(3)] + [{"root": "main", "kind": "stack", "tid": 1}]},

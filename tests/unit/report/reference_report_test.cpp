@@ -171,6 +171,21 @@ TEST_CASE("however little room there is, it is said that more than one root hold
   CHECK(labels.of_several(0, 30) == kSeveralRoots);
 }
 
+TEST_CASE("of many roots the first is named, as in what grew") {
+  SnapshotMetadata metadata;
+  std::vector<RootPlace> places(10);
+  for (RootPlace& place : places) place.kind = RootKind::kVariable;
+  places[0].name = "g_timers";
+  const std::vector<uint32_t> threads;
+  const std::vector<std::vector<uint32_t>> groups = {{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}};
+  const OwnerLabels labels(metadata, places, threads, groups);
+  CHECK(labels.of_several(0, 100) == "g_timers and 9 more roots, together");
+  CHECK(labels.of_several(0, 34) == "g_timers and 9 more, together");
+  CHECK(labels.of_several(0, 28) == kSeveralRoots);
+  places[0].name = "g_timers_by_deadline";
+  CHECK(labels.of_several(0, 35) == "g_timers_by_d… and 9 more, together");
+}
+
 TEST_CASE("a variable without a name is where its words are") {
   HandmadeHeap heap;
   const uint32_t data = heap.add_place(RootKind::kVariable, "");

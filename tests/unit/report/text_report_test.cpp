@@ -265,7 +265,7 @@ What keeps the blocks in use (usable bytes)
     report.owners->groups.front().push_back(report.owners->groups.front().front());
   }
   CHECK(contains(first_screen(report),
-                 "  20.0 %  20.0 MiB         30 blocks  two or more of 20 roots\n"));
+                 "  20.0 %  20.0 MiB         30 blocks  g_index and 19 more roots, together\n"));
   report.owners->groups.front() = few;
   report.owners->leaked = {2, 4096};
   CHECK(contains(first_screen(report),

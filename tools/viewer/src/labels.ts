@@ -3,17 +3,19 @@ import type { Blocks, Frame, Owner, Root } from "./data";
 import { count, counted, fileName, size } from "./format";
 
 const kMostNamed = 3;
+// Of more roots than these the first one alone is named.
+const kFew = 8;
 
 function severalLabel(roots: Root[], total: number): string {
   if (roots.length === 0) return "several roots together";
-  if (total > 8) return `two or more of ${count(total)} roots`;
-  const named = roots.slice(0, kMostNamed).map((root) => rootLabel(root, false));
+  const isMany = total > kFew;
+  const named = roots.slice(0, isMany ? 1 : kMostNamed).map((root) => rootLabel(root, false));
   const more = total - named.length;
   if (more <= 0) {
     const last = named.pop()!;
     return `${named.length === 0 ? "" : `${named.join(", ")} and `}${last} together`;
   }
-  const areVariables = roots.length === total && roots.slice(kMostNamed).every((root) => ["variable", "thread-local", "global", "local"].includes(root.kind));
+  const areVariables = !isMany && roots.length === total && roots.slice(kMostNamed).every((root) => ["variable", "thread-local", "global", "local"].includes(root.kind));
   return `${named.join(", ")} and ${areVariables ? counted(more, "more variable", "more variables") : counted(more, "more root", "more roots")}, together`;
 }
 
