@@ -25,7 +25,7 @@ namespace {
 constexpr size_t kBuildDigits = 8;
 constexpr size_t kTrendWidth = 10;
 constexpr size_t kLeastName = 20;
-// Below a row is listed what an eighth of its change, or more, is of.
+// With a limit, below a row is listed what an eighth of its change, or more, is of.
 constexpr double kShares = 8;
 constexpr const char* kNoRows = "nothing changed";
 
@@ -187,24 +187,70 @@ class DiffPage {
     return shown;
   }
 
+  // What row `at` holds, what changed most in its direction first.
+  static std::vector<uint32_t> held_in_order(const DiffSection& section, uint32_t at) {
+    std::vector<uint32_t> held = section.rows[at].held;
+    const double sign = section.rows[at].growth < 0 ? -1 : 1;
+    std::stable_sort(held.begin(), held.end(), [&](uint32_t a, uint32_t b) {
+      return sign * section.rows[a].growth > sign * section.rows[b].growth;
+    });
+    return held;
+  }
+
   // What row `at` holds that changed by `least` or more, in the same direction, the most first. If
-  // one grew by more than all of it together, what shrank most follows.
-  static void add_held(const DiffSection& section, uint32_t at, size_t depth, double least,
-                       std::vector<ShownRow>& shown) {
+  // one grew by more than all of it together, what shrank most follows. Without a limit, all.
+  void add_held(const DiffSection& section, uint32_t at, size_t depth, double least,
+                std::vector<ShownRow>& shown) const {
     constexpr size_t kDeepest = 3;
     constexpr size_t kMostBesideEachOther = 3;
-    if (depth > kDeepest || least == 0) return;
-    const DiffRow& row = section.rows[at];
-    std::vector<uint32_t> held = row.held;
+    const bool is_all = limit_ == 0;
+    if (!is_all && (depth > kDeepest || least == 0)) return;
+    const std::vector<uint32_t> held = held_in_order(section, at);
     const auto share = [&](uint32_t each) { return section.rows[each].growth / least; };
-    std::stable_sort(held.begin(), held.end(),
-                     [&](uint32_t a, uint32_t b) { return share(a) > share(b); });
-    for (size_t i = 0; i < held.size() && i < kMostBesideEachOther && share(held[i]) >= 1; ++i) {
+    for (size_t i = 0; i < held.size(); ++i) {
+      if (!is_all && (i == kMostBesideEachOther || share(held[i]) < 1)) break;
       shown.push_back({held[i], depth});
       add_held(section, held[i], depth + 1, least, shown);
     }
-    const bool is_explained = held.empty() || share(held.front()) <= row.growth / least;
+    if (is_all || held.empty()) return;
+    const bool is_explained = share(held.front()) <= section.rows[at].growth / least;
     if (!is_explained && share(held.back()) < 0) shown.push_back({held.back(), depth});
+  }
+
+  static size_t rows_below(const DiffSection& section, uint32_t at) {
+    const std::vector<uint32_t>& held = section.rows[at].held;
+    size_t count = held.size();
+    for (const uint32_t each : held) count += rows_below(section, each);
+    return count;
+  }
+
+  void print_left_out(const DiffSection& section, const std::vector<ShownRow>& shown) {
+    const std::string command = fmt::format("--by {} --limit 0", to_string(section.by));
+    size_t listed = 0;
+    size_t all = 0;
+    for (const ShownRow& each : shown) {
+      if (each.depth == 0) all += 1 + rows_below(section, each.row);
+      listed += each.depth == 0 ? 1 : 0;
+    }
+    if (listed < section.ranked.size()) {
+      out_.write(fmt::format("  {} more changed: {}\n", count_text(section.ranked.size() - listed),
+                             command));
+    }
+    if (shown.size() < all) {
+      print_lines(
+          out_, "  ",
+          fmt::format("{}, counted above: {}",
+                      count_text(all - shown.size(), "smaller change", "smaller changes"), command),
+          width_);
+    }
+    const Tally& left_out = section.left_out.back();
+    if (left_out.count != 0) {
+      print_lines(
+          out_, "  ",
+          fmt::format("not told apart: {} smaller ones, {} in {}", count_text(left_out.count),
+                      size_text(left_out.bytes), printable(input_.paths.back())),
+          width_);
+    }
   }
 
   void print_section(const DiffSection& section) {
@@ -253,20 +299,7 @@ class DiffPage {
       table.add_row(std::move(cells));
     }
     table.print(out_, ink_, width_);
-    const size_t listed = static_cast<size_t>(std::count_if(
-        shown.begin(), shown.end(), [](const ShownRow& each) { return each.depth == 0; }));
-    if (listed < section.ranked.size()) {
-      out_.write(fmt::format("  {} more changed: --by {} --limit 0\n",
-                             count_text(section.ranked.size() - listed), to_string(section.by)));
-    }
-    const Tally& left_out = section.left_out.back();
-    if (left_out.count != 0) {
-      print_lines(
-          out_, "  ",
-          fmt::format("not told apart: {} smaller ones, {} in {}", count_text(left_out.count),
-                      size_text(left_out.bytes), printable(input_.paths.back())),
-          width_);
-    }
+    print_left_out(section, shown);
   }
 
   static std::string trend_of(const DiffRow& row) {

@@ -44,10 +44,11 @@ SnapshotDiff diff_of_entries(uint64_t old_entries_left) {
 }
 
 std::string text_of(const SnapshotDiff& diff,
-                    const std::vector<std::string>& paths = {"a.hsnap", "b.hsnap"}) {
+                    const std::vector<std::string>& paths = {"a.hsnap", "b.hsnap"},
+                    size_t limit = 10) {
   std::string text;
   Writer out(text);
-  print_diff(out, {diff, paths, {}, {}}, 10, TextStyle{.width = 80});
+  print_diff(out, {diff, paths, {}, {}}, limit, TextStyle{.width = 80});
   out.flush();
   return text;
 }
@@ -95,7 +96,8 @@ TEST_CASE("each part of a change has its row, whether it grew or shrank") {
              "    queue           0  4.0M   +4.0M       0\n"
              "      jobs          0  4.0M   +4.0M       0\n"
              "    index        1.0M  4.0M   +3.0M       0\n"
-             "      postings      0  2.0M   +2.0M       0\n\n"));
+             "      postings      0  2.0M   +2.0M       0\n"
+             "  1 smaller change, counted above: --by owner --limit 0\n\n"));
   for (DiffRow& row : owners.rows) {
     std::swap(row.values.front(), row.values.back());
     row.growth = -row.growth;
@@ -105,7 +107,39 @@ TEST_CASE("each part of a change has its row, whether it grew or shrank") {
              "    queue        4.0M     0   -4.0M       0\n"
              "      jobs       4.0M     0   -4.0M       0\n"
              "    index        4.0M  1.0M   -3.0M       0\n"
-             "      postings   2.0M     0   -2.0M       0\n\n"));
+             "      postings   2.0M     0   -2.0M       0\n"
+             "  1 smaller change, counted above: --by owner --limit 0\n\n"));
+}
+
+TEST_CASE("without a limit, each row that changed is there, however little and whichever way") {
+  SnapshotDiff diff = diff_of_entries(0);
+  DiffSection& owners = diff.sections.front();
+  owners.rows = {changed_row("main", 1 * kMiB, 9 * kMiB), changed_row("queue", 0, 8 * kMiB),
+                 changed_row("jobs", 0, 8 * kMiB),        changed_row("texts", 0, 7 * kMiB),
+                 changed_row("words", 0, 6 * kMiB),       changed_row("names", 0, 1024),
+                 changed_row("old", 2048, 1024),          changed_row("g_other", 0, 512)};
+  owners.rows[0].held = {1, 5, 6};
+  owners.rows[1].held = {2};
+  owners.rows[2].held = {3};
+  owners.rows[3].held = {4};
+  owners.ranked = {0, 7};
+  const std::string all = text_of(diff, {"a.hsnap", "b.hsnap"}, 0);
+  CAPTURE(all);
+  CHECK(says(all,
+             "  main            1.0M  9.0M   +8.0M       0\n"
+             "    queue            0  8.0M   +8.0M       0\n"
+             "      jobs           0  8.0M   +8.0M       0\n"
+             "        texts        0  7.0M   +7.0M       0\n"
+             "          words      0  6.0M   +6.0M       0\n"
+             "    names            0  1.0K   +1.0K       0\n"
+             "    old           2.0K  1.0K   -1.0K       0\n"
+             "  g_other            0   512    +512       0\n\n"));
+  const std::string one = text_of(diff, {"a.hsnap", "b.hsnap"}, 1);
+  CAPTURE(one);
+  CHECK(says(one,
+             "        texts      0  7.0M   +7.0M       0\n"
+             "  1 more changed: --by owner --limit 0\n"
+             "  3 smaller changes, counted above: --by owner --limit 0\n\n"));
 }
 
 TEST_CASE("what no root leads to is said where either snapshot has some") {
