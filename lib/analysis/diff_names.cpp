@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "analysis/block_facts.h"
-#include "analysis/diff_table.h"
 #include "analysis/program_build.h"
 #include "base/file_name.h"
 #include "references/local_name.h"
@@ -37,6 +36,10 @@ std::string_view unnumbered(std::string_view name) {
 // Without what tells the parts apart that a compiler makes of a function.
 std::string_view without_clone(std::string_view function) {
   return function.substr(0, function.find(" [clone "));
+}
+
+bool is_structure(const OwnerNode& node) {
+  return node.least_size == node.most_size && node.least_size <= kLargestStructure;
 }
 
 }  // namespace
@@ -123,10 +126,14 @@ std::string owner_name(const OwnerSum& owner, const OwnerSums& sums, const RootN
 std::string blocks_name(const OwnerNode& node, const std::vector<BlockType>& types) {
   if (node.type != 0 && node.type < types.size()) return types[node.type].name;
   if (!node.has_references) return "blocks without references";
-  if (node.least_size != node.most_size || node.least_size > kLargestStructure) {
-    return "arrays of references";
-  }
+  if (!is_structure(node)) return "arrays of references";
   return "blocks of " + std::to_string(node.least_size) + " bytes";
+}
+
+SaidSizes sizes_to_say(const OwnerNode& node) {
+  const bool has_name = node.type != 0 || (node.has_references && is_structure(node));
+  if (node.kind != OwnerNode::Kind::kBlocks || has_name) return {};
+  return {node.least_size, node.most_size};
 }
 
 std::string context_name(const BlockContext& context, const ReferenceStreams& references,
@@ -228,6 +235,21 @@ std::string DiffStackNames::of(uint32_t stack) {
     if (text.size() > DiffTable::kMostNameBytes) break;
   }
   return text.empty() ? std::string(kNoFrames) : text;
+}
+
+std::string leak_name(const LeakGroup& group, const std::vector<BlockType>& types,
+                      DiffStackNames* stacks) {
+  std::string name;
+  if (group.stack != 0 && stacks != nullptr) {
+    name = stacks->of(group.stack);
+  } else if (group.type != 0 && group.type < types.size()) {
+    name = types[group.type].name;
+  } else {
+    name = group.least_size != group.most_size
+               ? "blocks of several sizes"
+               : "blocks of " + std::to_string(group.most_size) + " bytes";
+  }
+  return group.kind == LeakKind::kCycle ? "cycles with " + name : name;
 }
 
 }  // namespace heapsnap

@@ -18,6 +18,8 @@
 #include <vector>
 
 #include "analysis/block_contexts.h"
+#include "analysis/diff_table.h"
+#include "analysis/leak_census.h"
 #include "analysis/owner_sums.h"
 #include "analysis/owner_tree.h"
 #include "analysis/passed_frames.h"
@@ -64,6 +66,8 @@ std::string owner_name(const OwnerSum& owner, const OwnerSums& sums, const RootN
 // What the blocks of a node have in common: "Session", "blocks of 48 bytes", "arrays of
 // references", "blocks without references".
 std::string blocks_name(const OwnerNode& node, const std::vector<BlockType>& types);
+// Of those that this names by neither type nor size.
+SaidSizes sizes_to_say(const OwnerNode& node);
 // Of blocks of unknown type: "unknown type, held by Session+0x18".
 std::string context_name(const BlockContext& context, const ReferenceStreams& references,
                          const RootNames& roots);
@@ -107,5 +111,9 @@ class DiffStackNames {
   std::vector<std::string_view> all_;
   std::vector<std::string_view> names_;
 };
+
+// "Session", "cycles with Session", "blocks of 48 bytes"; where stacks are known, what allocated it.
+std::string leak_name(const LeakGroup& group, const std::vector<BlockType>& types,
+                      DiffStackNames* stacks);
 
 }  // namespace heapsnap

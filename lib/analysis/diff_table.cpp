@@ -31,10 +31,11 @@ uint64_t KeyedSums::key_of(std::string_view name, uint64_t above) {
 }
 
 void KeyedSums::add(uint64_t key, const Tally& tally, uint32_t example, uint64_t above,
-                    uint8_t depth) {
+                    uint8_t depth, const SaidSizes& sizes) {
   const auto [entry, is_new] = sums_.try_emplace(key);
   if (is_new) entry->second = {{}, above, depth, example};
   entry->second.tally += tally;
+  entry->second.sizes.include(sizes);
 }
 
 void DiffTable::add(const KeyedSums& sums, const NameOf& name_of) {
@@ -46,6 +47,7 @@ void DiffTable::add(const KeyedSums& sums, const NameOf& name_of) {
   for (const auto& [key, sum] : sums.all()) {
     if (const auto row = rows_.find(key); row != rows_.end()) {
       row->second.values.back() = sum.tally;
+      row->second.sizes.include(sum.sizes);
     } else {
       added.emplace_back(key, &sum);
     }
@@ -71,7 +73,7 @@ void DiffTable::add(const KeyedSums& sums, const NameOf& name_of) {
       if (sum->depth == 0) left_out_[snapshot].add(sum->tally.bytes);
       continue;
     }
-    DiffTableRow row{cut(name_of(sum->example)), sum->above, sum->depth, before};
+    DiffTableRow row{cut(name_of(sum->example)), sum->above, sum->depth, before, sum->sizes};
     row.values.emplace_back(sum->tally);
     rows_.emplace(key, std::move(row));
   }

@@ -6,6 +6,7 @@
 // add, of which an earlier one had too many to say, is unknown there.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -18,6 +19,17 @@
 
 namespace heapsnap {
 
+// Usable bytes of the blocks of a sum, where its name does not say what they are.
+struct SaidSizes {
+  uint64_t least = UINT64_MAX;
+  uint64_t most = 0;  // 0: not to be said
+
+  void include(const SaidSizes& other) {
+    least = std::min(least, other.least);
+    most = std::max(most, other.most);
+  }
+};
+
 // What one snapshot has, added up by name.
 class KeyedSums {
  public:
@@ -26,13 +38,14 @@ class KeyedSums {
     uint64_t above = 0;    // the key of what holds it; 0: nothing
     uint8_t depth = 0;     // how many hold it, one above the other
     uint32_t example = 0;  // whatever says the name
+    SaidSizes sizes = {};
   };
 
   // Never 0. Of a name below another one: that one's key, too.
   static uint64_t key_of(std::string_view name, uint64_t above = 0);
 
   void add(uint64_t key, const Tally& tally, uint32_t example, uint64_t above = 0,
-           uint8_t depth = 0);
+           uint8_t depth = 0, const SaidSizes& sizes = {});
   const std::unordered_map<uint64_t, Sum>& all() const { return sums_; }
 
  private:
@@ -44,6 +57,7 @@ struct DiffTableRow {
   uint64_t above = 0;
   uint8_t depth = 0;
   std::vector<std::optional<Tally>> values;  // of each snapshot; nothing: not known
+  SaidSizes sizes = {};                      // in all of them
 };
 
 class DiffTable {

@@ -106,6 +106,7 @@ void collect_rows(const DiffTable& table, const std::vector<double>& time_s, Dif
     const DiffTableRow& found = table.rows().at(key);
     DiffRow row;
     row.name = found.name;
+    row.sizes = found.sizes;
     row.values = found.values;
     for (size_t i = 0; i < row.values.size(); ++i) {
       if (section.lacks[i] != DiffLack::kNone) row.values[i].reset();
@@ -132,21 +133,6 @@ std::string arena_name(const HeapModel& heap, size_t index) {
   return heap.instances.size() < 2
              ? "main_arena"
              : "main_arena of " + unversioned_name(heap.instances[arena.instance].module);
-}
-
-std::string leak_name(const LeakGroup& group, const std::vector<BlockType>& types,
-                      DiffStackNames* stacks) {
-  std::string name;
-  if (group.stack != 0 && stacks != nullptr) {
-    name = stacks->of(group.stack);
-  } else if (group.type != 0 && group.type < types.size()) {
-    name = types[group.type].name;
-  } else {
-    name = group.least_size != group.most_size
-               ? "blocks of several sizes"
-               : "blocks of " + std::to_string(group.most_size) + " bytes";
-  }
-  return group.kind == LeakKind::kCycle ? "cycles with " + name : name;
 }
 
 }  // namespace
@@ -229,7 +215,7 @@ void SnapshotDiffBuilder::add_owners(Section& section, const DiffInput& input) {
     const uint64_t above = is_at_top ? 0 : places[node.parent].key;
     const uint64_t key = KeyedSums::key_of(name_of(i), above);
     places[i] = {key, depth};
-    sums.add(key, node.retained, i, above, depth);
+    sums.add(key, node.retained, i, above, depth, sizes_to_say(node));
   }
   section.table.add(sums, [&](uint32_t index) {
     const OwnerNode& node = tree.nodes[index];

@@ -65,6 +65,7 @@ struct DiffSnapshot {
 
 struct DiffRow {
   std::string name;
+  SaidSizes sizes;  // may grow with each snapshot, so that they are no part of the name
   std::vector<std::optional<Tally>> values;  // as SnapshotDiff::snapshots; nothing: not known
   double growth = 0;                         // bytes, from the first to the last known value
   int64_t more_blocks = 0;                   // the same

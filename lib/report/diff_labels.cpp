@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "report/fitted_name.h"
+#include "report/reference_labels.h"
 #include "report/rss_row_text.h"
 #include "report/terminal_text.h"
 #include "tracking/function_name.h"
@@ -79,13 +80,16 @@ const char* counted_in(DiffBy by) {
   return by == DiffBy::kContext ? "contexts" : "blocks";
 }
 
-std::string row_label(DiffBy by, const std::string& name, size_t depth) {
+std::string row_label(DiffBy by, const DiffRow& row, size_t depth) {
   std::string label;
   if (by == DiffBy::kStack && depth > 0) {
-    label = callers_of(name);
+    label = callers_of(row.name);
   } else {
-    label = by == DiffBy::kAccount ? account_label(name) : printable(name);
+    label = by == DiffBy::kAccount ? account_label(row.name) : printable(row.name);
   }
+  // The sizes first, as owners have them, and as what is too long is cut at its end.
+  const SaidSizes& sizes = row.sizes;
+  if (sizes.most != 0) label = block_sizes_label(sizes.least, sizes.most) + ", " + label;
   if (by == DiffBy::kSize) label = "blocks of " + label;
   return std::string(2 * depth, ' ') + label;
 }

@@ -15,7 +15,7 @@ const char* plural_of(DiffBy by);
 // What the rows count besides bytes.
 const char* counted_in(DiffBy by);
 // Of a row `depth` below one of its own; begins with a blank there: printable.
-std::string row_label(DiffBy by, const std::string& name, size_t depth);
+std::string row_label(DiffBy by, const DiffRow& row, size_t depth);
 // Makes labels of rows narrower: functions so that different ones stay different, others by their
 // ends.
 std::vector<std::string> fitted_labels(DiffBy by, const std::vector<std::string>& labels,

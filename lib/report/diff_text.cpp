@@ -283,7 +283,7 @@ class DiffPage {
     }
     for (size_t i = 0; i < shown.size(); ++i) {
       const DiffRow& row = section.rows[shown[i].row];
-      std::vector<std::string> cells{row_label(section.by, row.name, shown[i].depth)};
+      std::vector<std::string> cells{row_label(section.by, row, shown[i].depth)};
       if (has_steps_) cells.push_back(trend_of(row));
       cells.push_back(short_value(row.values.front()));
       cells.push_back(short_value(row.values.back()));

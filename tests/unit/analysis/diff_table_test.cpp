@@ -43,3 +43,19 @@ TEST_CASE("names are cut between letters, and still told apart") {
   CHECK(table.rows().size() == 2);
   CHECK(table.rows().begin()->second.name == std::string(DiffTable::kMostNameBytes - 1, 'a') + "…");
 }
+
+TEST_CASE("a row has the sizes of its blocks in all snapshots") {
+  DiffTable table;
+  const uint64_t key = KeyedSums::key_of("texts");
+  const uint64_t typed = KeyedSums::key_of("Entry");
+  for (const uint64_t size : {200, 40, 56}) {
+    KeyedSums sums;
+    sums.add(key, {1, size}, 0, 0, 0, {size, size + 8});
+    sums.add(key, {1, size}, 0, 0, 0, {size, size});
+    sums.add(typed, {1, size}, 0);
+    table.add(sums, [](uint32_t) { return "a row"; });
+  }
+  CHECK(table.rows().at(key).sizes.least == 40);
+  CHECK(table.rows().at(key).sizes.most == 208);
+  CHECK(table.rows().at(typed).sizes.most == 0);
+}

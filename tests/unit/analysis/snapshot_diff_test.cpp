@@ -206,8 +206,12 @@ TEST_CASE("what only grows comes first, by its slope, and what grew more after i
   REQUIRE(fast.held.size() == 1);
   const DiffRow& table = owners.rows[fast.held.front()];
   CHECK(table.name == "arrays of references");
+  CHECK(table.sizes.least == 1016);
+  CHECK(table.sizes.most == 1016);
+  CHECK(fast.sizes.most == 0);
   REQUIRE(table.held.size() == 1);
   CHECK(owners.rows[table.held.front()].name == "Fast");
+  CHECK(owners.rows[table.held.front()].sizes.most == 0);
   CHECK(owners.rows[table.held.front()].growth == 30 * 40);
   CHECK(diff.in_use.growth == owners.total.growth);
   CHECK(!diff.section(DiffBy::kStack)->is_comparable());

@@ -142,6 +142,16 @@ TEST_CASE("without a limit, each row that changed is there, however little and w
              "  3 smaller changes, counted above: --by owner --limit 0\n\n"));
 }
 
+TEST_CASE("blocks without a type are called by their sizes, as among the owners") {
+  SnapshotDiff diff = diff_of_entries(0);
+  DiffRow& entry = diff.sections.front().rows[1];
+  entry.name = "arrays of references";
+  entry.sizes = {8184, 8184};
+  CHECK(says(text_of(diff), "\n    8,184 bytes, arrays of references   1.0M  6.0M "));
+  entry.sizes = {24, 56};
+  CHECK(says(text_of(diff), "\n    24 to 56 bytes, arrays of references   1.0M  6.0M "));
+}
+
 TEST_CASE("what no root leads to is said where either snapshot has some") {
   SnapshotDiff diff = diff_of_entries(0);
   for (DiffSnapshot& snapshot : diff.snapshots) snapshot.leaked = snapshot.garbage = Tally{};
