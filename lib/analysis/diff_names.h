@@ -66,7 +66,7 @@ std::string owner_name(const OwnerSum& owner, const OwnerSums& sums, const RootN
 // What the blocks of a node have in common: "Session", "blocks of 48 bytes", "arrays of
 // references", "blocks without references".
 std::string blocks_name(const OwnerNode& node, const std::vector<BlockType>& types);
-// Of those that this names by neither type nor size.
+// The sizes of blocks whose blocks_name() says neither type nor size, else none.
 SaidSizes sizes_to_say(const OwnerNode& node);
 // Of blocks of unknown type: "unknown type, held by Session+0x18".
 std::string context_name(const BlockContext& context, const ReferenceStreams& references,

@@ -108,7 +108,7 @@ class Folding {
     found.least_size = std::min(found.least_size, block.size);
     found.most_size = std::max(found.most_size, block.size);
     if (found.held_at != block.held_at) found.held_at = OwnerNode::kNotDirectly;
-    if (found.type != block.type) found.type = 0;
+    if (by_ == OwnerGrouping::kStack && found.type != block.type) found.type = 0;
     return node;
   }
 

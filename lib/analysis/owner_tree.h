@@ -47,7 +47,7 @@ struct OwnerNode {
   // Of OwnerTree: kPlace: index into places; kSeveral: into groups.
   uint32_t place = 0;
   // kBlocks: what they have in common.
-  TypeNumber type = 0;  // 0: not known, or several
+  TypeNumber type = 0;  // 0: not known, or by stack: several
   uint32_t stack = 0;
   uint32_t held_at = kNotDirectly;  // byte in the block of the parent
   bool has_references = false;

@@ -107,9 +107,13 @@ void ContainerStorage::look_at_text(const WordInMemory& word, BlockNumber block,
 void ContainerStorage::keep_tail(const WordInMemory& word, BlockNumber text, uint64_t words) {
   uint64_t left_over = 0;
   const uint64_t at = word.offset_in_block / kWordBytes + kTailInString;
-  if (at >= words || words > kMostWordsWithText || tails_.size() >= kMostContainers ||
-      word.offset_in_block % kWordBytes != 0 || !word.beside(kTailInString, left_over) ||
-      !map_.is_among_blocks(left_over) || !map_.may_hold(left_over)) {
+  if (at >= words || words > kMostWordsWithText || word.offset_in_block % kWordBytes != 0 ||
+      !word.beside(kTailInString, left_over) || !map_.is_among_blocks(left_over) ||
+      !map_.may_hold(left_over)) {
+    return;
+  }
+  if (tails_.size() >= kMostContainers) {
+    has_too_many_tails_ = true;
     return;
   }
   const auto place = map_.find(left_over, hint_);
@@ -125,7 +129,8 @@ void ContainerStorage::find_unused_words() {
     const StorageKind known = kind(tail.text);
     return known < StorageKind::kText || known > StorageKind::kText32;
   });
-  if (tails_.empty()) return;
+  // Of too many to keep, those of one class may be left out, and would be compared with few.
+  if (tails_.empty() || has_too_many_tails_) return;
   unused_words_ = unused_tails(
       tails_, map_, [this](BlockNumber block) { return kind(block); }, cache_);
 }

@@ -192,6 +192,7 @@ class ContainerStorage {
   std::vector<SlackWords> slack_words_;
   std::vector<SlackWords> of_deques_;  // whether or not anything is in them
   bool has_texts_ = false;
+  bool has_too_many_tails_ = false;  // some are not in tails_
   std::vector<TextTail> tails_;
   std::vector<UnusedWord> unused_words_;
   std::vector<NodeContainer> containers_;

@@ -54,6 +54,10 @@ void write_json_diff_row(JsonWriter& json, const DiffSection& section, uint32_t 
   const DiffRow& row = section.rows[index];
   json.begin_object();
   json.member("name", row.name);
+  if (row.sizes.most != 0) {
+    json.member("least_size", row.sizes.least);
+    json.member("most_size", row.sizes.most);
+  }
   write_growth(json, row);
   if (!row.held.empty()) {
     json.key("holds");

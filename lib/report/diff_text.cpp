@@ -237,11 +237,10 @@ class DiffPage {
                              command));
     }
     if (shown.size() < all) {
-      print_lines(
-          out_, "  ",
-          fmt::format("{}, counted above: {}",
-                      count_text(all - shown.size(), "smaller change", "smaller changes"), command),
-          width_);
+      print_lines(out_, "  ",
+                  fmt::format("{} below these: {}",
+                              count_text(all - shown.size(), "more row", "more rows"), command),
+                  width_);
     }
     const Tally& left_out = section.left_out.back();
     if (left_out.count != 0) {
@@ -343,6 +342,10 @@ class DiffPage {
   }
 
   void print_more_steps(const std::string& newest) {
+    if (has_changed(DiffBy::kLeak)) {
+      print_step(out_, "To list the leaked blocks, and what leaked with them:",
+                 "heapsnap leaks " + newest, width_);
+    }
     if (has_changed(DiffBy::kClass)) {
       print_step(out_, "To see all objects of the language runtime, by class:",
                  "heapsnap objects " + newest, width_);

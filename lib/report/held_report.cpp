@@ -200,9 +200,7 @@ void print_held_block(Writer& out, const ReferenceReportInput& input, const Held
   }
   if (has_stack(input, held.block.stack)) {
     out.write("\n" + ink.bold("Allocated by") + "\n");
-    const StackCensus none;
-    const StackReportInput stacks{
-        input.metadata, input.recorded, none, StackOrder::kLiveBytes, {held.block.stack}, {}, {}};
+    const StackReportInput stacks = input_of_stacks(input, {held.block.stack});
     print_frames_to_own(out, StackLines(stacks, width - 2), 0, kFramesShown, "  ");
   }
   const std::string address = address_text(held.block.address);

@@ -60,8 +60,7 @@ class GroupStacks {
       if (is_new && has_stack(input, group.stack)) stacks_.push_back(group.stack);
     }
     if (stacks_.empty()) return;
-    input_.emplace(StackReportInput{
-        input.metadata, input.recorded, none_, StackOrder::kLiveBytes, stacks_, {}, {}});
+    input_.emplace(input_of_stacks(input, stacks_));
     lines_.emplace(*input_, width - kGroupIndent);
   }
   GroupStacks(const GroupStacks&) = delete;
@@ -76,7 +75,6 @@ class GroupStacks {
   }
 
  private:
-  StackCensus none_;
   std::vector<uint32_t> stacks_;
   std::optional<StackReportInput> input_;
   std::optional<StackLines> lines_;
@@ -130,6 +128,8 @@ void write_json_leak_group(JsonWriter& json, const ReferenceReportInput& input,
   json.member("count", group.count);
   write_json_type(json, input, group.type);
   if (group.least_size == group.most_size) json.member("bytes", group.most_size);
+  json.member("least_size", group.least_size);
+  json.member("most_size", group.most_size);
   json.member("retained_blocks", group.retained_blocks);
   json.member("retained_bytes", group.retained_bytes);
   json.member("largest", census.blocks[census.sources[group.largest].block].address);

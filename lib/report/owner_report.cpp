@@ -29,13 +29,20 @@ std::string blocks_label(const ReferenceReportInput& input, const OwnerNode& nod
   return front + cut_name(what, width - others) + where;
 }
 
-// In `width` columns; each of `stacks` is known.
+// In `width` columns; each of `stacks` is known. No two of a screen's look alike: of very many,
+// those near each other are compared.
 std::vector<std::string> names_of_stacks(const ReferenceReportInput& input,
-                                         const std::vector<uint32_t>& stacks, size_t width) {
-  if (stacks.empty()) return {};
-  const StackCensus none;
-  return stack_labels(
-      {input.metadata, input.recorded, none, StackOrder::kLiveBytes, stacks, {}, {}}, width);
+                                         std::span<const uint32_t> stacks, size_t width) {
+  constexpr size_t kCompared = 256;
+  std::vector<std::string> names;
+  for (; !stacks.empty(); stacks = stacks.subspan(std::min(kCompared, stacks.size()))) {
+    const auto some = stacks.first(std::min(kCompared, stacks.size()));
+    for (std::string& name :
+         stack_labels(input_of_stacks(input, {some.begin(), some.end()}), width)) {
+      names.push_back(std::move(name));
+    }
+  }
+  return names;
 }
 
 OwnerLabels labels_of(const ReferenceReportInput& input, const OwnerTree& tree) {
@@ -134,20 +141,29 @@ class OwnerLines {
     return where_held(input_, node, tree_.nodes[node.parent]);
   }
 
-  // "1,204 × Session, make_session(int) server.cpp:52": by what allocated them. No two look alike.
+  // "1,204 × Session, ", or "1,204 × " where that leaves too little room for what allocated them.
+  std::string before_stack(const OwnerNode& node, size_t width) const {
+    constexpr size_t kShareOfType = 4;
+    constexpr size_t kLeastName = 20;
+    const std::string count = count_text(node.own.count) + " × ";
+    const std::string kind = kind_of_blocks(input_, node);
+    const std::string whole =
+        count + (node.type == 0 ? kind : cut_name(kind, width / kShareOfType)) + ", ";
+    return display_width(whole) + kLeastName <= width ? whole : count;
+  }
+
+  // "1,204 × Session, make_session(int) server.cpp:52": by what allocated them.
   std::vector<std::string> stack_rows(std::span<const uint32_t> rows, size_t width) const {
-    constexpr size_t kShareOfKind = 4;
     std::vector<std::string> labels;
     std::vector<uint32_t> stacks;
     size_t widest = 0;
     for (const uint32_t row : rows) {
       const OwnerNode& node = tree_.nodes[row];
-      const std::string kind = cut_name(kind_of_blocks(input_, node), width / kShareOfKind);
-      labels.push_back(fmt::format("{} × {}, ", count_text(node.own.count), kind));
+      labels.push_back(before_stack(node, width));
       widest = std::max(widest, display_width(labels.back()));
       if (has_stack(input_, node.stack)) stacks.push_back(node.stack);
     }
-    const std::vector<std::string> names = names_of_stacks(input_, stacks, width - widest);
+    const auto names = names_of_stacks(input_, stacks, width - std::min(widest, width));
     auto name = names.begin();
     for (size_t i = 0; i < rows.size(); ++i) {
       labels[i] += has_stack(input_, tree_.nodes[rows[i]].stack) ? *name++ : "no known stack";
@@ -290,9 +306,44 @@ std::string label_of_owner(const ReferenceReportInput& input, const OwnerTree& t
              : blocks_label(input, node, tree.nodes[node.parent], width);
 }
 
+// How to see what leads to a block of each of the largest owners.
+void print_examples(Writer& out, const ReferenceReportInput& input, const OwnerTree& tree,
+                    size_t width) {
+  for (size_t i = 0; i < tree.examples.size(); ++i) {
+    const auto [owner, blocks] = tree.examples[i];
+    std::string why = "To see each step that leads to a block of the largest owner:";
+    if (i != 0) {
+      constexpr size_t kRoomBesideName = 12;
+      why = "The same of " + label_of_owner(input, tree, owner, width - kRoomBesideName - 2) + ":";
+    } else if (tree.nodes[owner].kind == OwnerNode::Kind::kSeveral) {
+      why = "To see which roots lead to a block of the largest row, the nearest first:";
+    } else if (owner != tree.children[0].front()) {
+      why = "To see each step that leads to a block of the largest single owner:";
+    }
+    print_step(out, why,
+               fmt::format("heapsnap why {} {}", address_text(tree.nodes[blocks].example_at),
+                           source_word(input)),
+               width);
+  }
+}
+
+// Blocks without a known stack may be anything.
+void print_example_by_stack(Writer& out, const ReferenceReportInput& input, const OwnerTree& tree,
+                            size_t width) {
+  const std::vector<uint32_t>& top = tree.children[0];
+  const auto known = std::find_if(top.begin(), top.end(), [&](uint32_t row) {
+    return has_stack(input, tree.nodes[row].stack);
+  });
+  if (known == top.end()) return;
+  print_step(out, "To see each step that leads to a block of the first row with a call stack:",
+             fmt::format("heapsnap why {} {}", address_text(tree.nodes[*known].example_at),
+                         source_word(input)),
+             width);
+}
+
 // What one of the blocks of the largest owners is held by; what the blocks are; what grows.
 void print_next_steps(Writer& out, const ReferenceReportInput& input, const OwnerTree& tree,
-                      const Ink& ink, size_t width) {
+                      OwnerGrouping by, const Ink& ink, size_t width) {
   const std::string source = source_word(input);
   if (tree.leaked.bytes > tree.in_use.bytes / 2) {
     print_next(out, "Most of it is leaked. To see what:", "heapsnap leaks " + source, ink, width);
@@ -310,21 +361,10 @@ void print_next_steps(Writer& out, const ReferenceReportInput& input, const Owne
                             : "To see the objects of the language runtime, by class:",
                "heapsnap objects " + source, width);
   }
-  for (size_t i = 0; i < tree.examples.size(); ++i) {
-    const auto [owner, blocks] = tree.examples[i];
-    std::string why = "To see each step that leads to a block of the largest owner:";
-    if (i != 0) {
-      constexpr size_t kRoomBesideName = 12;
-      why = "The same of " + label_of_owner(input, tree, owner, width - kRoomBesideName - 2) + ":";
-    } else if (tree.nodes[owner].kind == OwnerNode::Kind::kSeveral) {
-      why = "To see which roots lead to a block of the largest row, the nearest first:";
-    } else if (owner != tree.children[0].front()) {
-      why = "To see each step that leads to a block of the largest single owner:";
-    }
-    print_step(
-        out, why,
-        fmt::format("heapsnap why {} {}", address_text(tree.nodes[blocks].example_at), source),
-        width);
+  if (by == OwnerGrouping::kStack) {
+    print_example_by_stack(out, input, tree, width);
+  } else {
+    print_examples(out, input, tree, width);
   }
   if (input.may_run) {
     print_growth_step(out, input.metadata, input.snapshot_path, input.core_path, width);
@@ -374,7 +414,7 @@ void print_owners(Writer& out, const ReferenceReportInput& input, const OwnerTre
   out.write("\n");
   print_lines(out, "  ", what, width);
   OwnerLines(out, input, tree, listing, style).print_all();
-  print_next_steps(out, input, tree, ink, width);
+  print_next_steps(out, input, tree, listing.by, ink, width);
 }
 
 void print_json_owners(Writer& out, const ReferenceReportInput& input, const OwnerTree& tree,

@@ -268,6 +268,17 @@ void print_tracking_of_leaks(Writer& out, const SnapshotMetadata& metadata, cons
              width);
 }
 
+StackReportInput input_of_stacks(const ReferenceReportInput& input, std::vector<uint32_t> stacks) {
+  static const StackCensus kNotCounted;
+  return {input.metadata,
+          input.recorded,
+          kNotCounted,
+          StackOrder::kLiveBytes,
+          std::move(stacks),
+          {},
+          {}};
+}
+
 bool has_stack(const ReferenceReportInput& input, uint32_t stack) {
   return input.metadata.tracker && stack != 0 && stack < input.recorded.stacks.sites.size();
 }

@@ -6,6 +6,7 @@
 
 #include "report/json_writer.h"
 #include "report/reference_report.h"
+#include "report/stack_report_input.h"
 #include "report/terminal_text.h"
 
 namespace heapsnap {
@@ -71,6 +72,8 @@ void print_tracking_of_leaks(Writer& out, const SnapshotMetadata& metadata, cons
                              size_t width);
 // "Process 4711 does not run here", the start of a sentence that ends with how to start it.
 std::string not_running_text(const Process& process);
+// To print these stacks, each of which is known (has_stack()).
+StackReportInput input_of_stacks(const ReferenceReportInput& input, std::vector<uint32_t> stacks);
 // Whether the call stack of that number is known.
 bool has_stack(const ReferenceReportInput& input, uint32_t stack);
 

@@ -60,10 +60,10 @@ std::string detail_of(const NamedFrame& frame, Detail detail) {
 }
 
 std::string label_of(const RepeatedFrame& frame, Detail detail, size_t width) {
-  const std::string tail =
-      clipped((detail == Detail::kFile ? times_text(frame.times) + detail_of(frame, detail)
-                                       : detail_of(frame, detail) + times_text(frame.times)),
-              width / 2);
+  std::string tail = detail == Detail::kFile ? times_text(frame.times) + detail_of(frame, detail)
+                                             : detail_of(frame, detail) + times_text(frame.times);
+  // A number that is cut would be another one.
+  if (display_width(tail) > width / 2) tail.clear();
   const size_t room = width - std::min(width, display_width(tail));
   return fitted_name(printable(function_label(frame)), room) + tail;
 }

@@ -170,17 +170,22 @@ void print_frames_to_own(Writer& out, const StackLines& lines, size_t index, siz
   StackEnd end{};
   const std::vector<FrameLine> frames = lines.lines_of(index, end);
   const size_t charged = lines.charged_line(index);
-  const size_t first = charged + kCallersShown < most ? 0 : charged - 1;
+  const size_t last = frames.size() - std::min(most, frames.size());  // that leaves none out behind
+  const size_t first =
+      charged == 0 || charged + kCallersShown < most ? 0 : std::min(charged - 1, last);
   const size_t behind = std::min(first + most, frames.size());
   if (first != 0) {
-    out.write(indent + fmt::format("… {}\n", count_text(first, "inner frame", "inner frames")));
+    out.write(indent + fmt::format("… {}\n", count_text(first, "more", "more")));
   }
   for (size_t i = first; i < behind; ++i) {
     const std::string& place = frames[i].place;
     out.write(indent + frames[i].function + (place.empty() ? "" : "  " + place) + "\n");
   }
-  if (behind == frames.size()) return;
-  out.write(indent + fmt::format("… {}\n", count_text(frames.size() - behind, "more", "more")));
+  if (behind != frames.size()) {
+    out.write(indent + fmt::format("… {}\n", count_text(frames.size() - behind, "more", "more")));
+  } else if (!end_text(end).empty()) {
+    out.write(indent + end_text(end) + "\n");
+  }
 }
 
 void print_frames(Writer& out, const StackLines& lines, size_t index, const std::string& indent,

@@ -62,8 +62,8 @@ class StackLines {
   std::vector<size_t> alike_;                // sorted
 };
 
-// Of the frames of a stack, a line each, `most` of those from malloc to the program's own code and
-// beyond, and how many there are before and behind. A library may take a dozen of them.
+// At most `most` lines of a stack's frames, with the one that it is charged to among them, and how
+// many lines there are before and behind: a library may take a dozen to malloc.
 void print_frames_to_own(Writer& out, const StackLines& lines, size_t index, size_t most,
                          const std::string& indent);
 // The frames of a stack, a line each, and why there are no more where that is not the stack's end.

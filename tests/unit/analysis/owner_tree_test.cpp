@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 
 #include "base/error.h"
 #include "handmade_references.h"
@@ -89,6 +90,22 @@ TEST_CASE("a list and a tree are one node each, however deep") {
   CHECK(list_node.place == list);
   CHECK(only_child(tree, list_node).own == Tally{1000, 24'000});
   CHECK(only_child(tree, tree.nodes[tree.children[0][1]]).own == Tally{500, 20'000});
+}
+
+TEST_CASE("what lies deeper than is told apart counts to the last node, which keeps its type") {
+  HandmadeHeap heap;
+  BlockNumber above = heap.add(40, heap.add_type("Level0"));
+  heap.hold(heap.add_place(RootKind::kVariable, "g_levels"), above);
+  constexpr int kLevels = 40;
+  for (int i = 1; i < kLevels; ++i) {
+    const BlockNumber next = heap.add(40, heap.add_type("Level" + std::to_string(i)));
+    heap.link(above, 8, next);
+    above = next;
+  }
+  const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+  const OwnerNode& last = tree.nodes.back();
+  CHECK(last.own.count > 1);
+  CHECK(heap.streams.types.at(last.type).name.starts_with("Level"));
 }
 
 TEST_CASE("a word below the stack pointer takes nothing from a variable that leads to it") {

@@ -102,6 +102,12 @@ TEST_CASE("of a string whose characters are in a block, half of the buffer is no
     heap.add_short_ones(TailHeap::kObjects - 1);
     CHECK(heap.unused().empty());
   }
+  SUBCASE("also of so many that not all are looked at") {
+    constexpr uint32_t kMany = 5000;
+    for (uint32_t i = TailHeap::kObjects; i < kMany; ++i) heap.add(72, heap.node);
+    heap.add_short_ones(kMany + 400);
+    CHECK(heap.unused().size() == kMany);
+  }
   SUBCASE("where there is an address of a block in use") {
     heap.add_short_ones(TailHeap::kObjects);
     heap.put(heap.objects[15] + 32, {heap.freed});

@@ -97,7 +97,7 @@ TEST_CASE("each part of a change has its row, whether it grew or shrank") {
              "      jobs          0  4.0M   +4.0M       0\n"
              "    index        1.0M  4.0M   +3.0M       0\n"
              "      postings      0  2.0M   +2.0M       0\n"
-             "  1 smaller change, counted above: --by owner --limit 0\n\n"));
+             "  1 more row below these: --by owner --limit 0\n\n"));
   for (DiffRow& row : owners.rows) {
     std::swap(row.values.front(), row.values.back());
     row.growth = -row.growth;
@@ -108,7 +108,7 @@ TEST_CASE("each part of a change has its row, whether it grew or shrank") {
              "      jobs       4.0M     0   -4.0M       0\n"
              "    index        4.0M  1.0M   -3.0M       0\n"
              "      postings   2.0M     0   -2.0M       0\n"
-             "  1 smaller change, counted above: --by owner --limit 0\n\n"));
+             "  1 more row below these: --by owner --limit 0\n\n"));
 }
 
 TEST_CASE("without a limit, each row that changed is there, however little and whichever way") {
@@ -139,7 +139,7 @@ TEST_CASE("without a limit, each row that changed is there, however little and w
   CHECK(says(one,
              "        texts      0  7.0M   +7.0M       0\n"
              "  1 more changed: --by owner --limit 0\n"
-             "  3 smaller changes, counted above: --by owner --limit 0\n\n"));
+             "  3 more rows below these: --by owner --limit 0\n\n"));
 }
 
 TEST_CASE("blocks without a type are called by their sizes, as among the owners") {

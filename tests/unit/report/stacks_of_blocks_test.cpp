@@ -5,6 +5,7 @@
 
 #include "analysis/leak_census.h"
 #include "analysis/owner_tree.h"
+#include "report/number_text.h"
 #include "report/reference_report.h"
 #include "report/stack_lines.h"
 #include "tests/unit/analysis/handmade_references.h"
@@ -66,25 +67,51 @@ TEST_CASE("frames of the program's own are shown of a leak, however deep in a li
       print_leaks(out, sample.input_of(heap), census, 20, TextStyle{false, 80});
     });
   };
-  const std::string deep = text_of(9);
-  CAPTURE(deep);
-  CHECK(says(deep,
-             "  96 B in 2 blocks, 2 × 40 to 56 bytes\n"
-             "      … 8 inner frames\n"
+  const auto lines_of = [&](uint32_t frames) {
+    const std::string text = text_of(frames);
+    CAPTURE(text);
+    REQUIRE(says(text, "  96 B in 2 blocks, 2 × 40 to 56 bytes\n"));
+    const size_t begin = text.find("40 to 56 bytes\n") + 15;
+    return text.substr(begin, text.find("      the largest at 0x") - begin);
+  };
+  const std::string own =
+      "      std::make<0>()  tree\n"
+      "      handle(int)  tree\n"
+      "      main\\x1b[31m  tree.c:40\n";
+  const std::string three =
+      "      std::make<3>()  tree\n"
+      "      std::make<2>()  tree\n"
+      "      std::make<1>()  tree\n";
+  CHECK(lines_of(0) == own.substr(own.find('\n') + 1));
+  CHECK(lines_of(4) == three + own);
+  CHECK(lines_of(5) == "      … 1 more\n" + three + own);
+  CHECK(lines_of(9) == "      … 5 more\n" + three + own);
+}
+
+TEST_CASE("callers of the program's own code are shown, and how many are not") {
+  LibraryStacks sample;
+  uint32_t caller = 8;
+  for (uint64_t i = 0; i < 9; ++i) {
+    caller = sample.call(0x430010 + 0x100 * i, "step" + std::to_string(i) + "()", caller);
+  }
+  const uint32_t stack = sample.inside(5, 0x410010, caller);
+  HandmadeHeap heap;
+  heap.add(40, 0, stack);
+  const SnapshotStreams streams = heap.finish();
+  const LeakCensus census = take_leak_census(streams, heap.streams);
+  const std::string text = printed_by([&](Writer& out) {
+    print_leaks(out, sample.input_of(heap), census, 20, TextStyle{false, 80});
+  });
+  CAPTURE(text);
+  CHECK(says(text,
+             "      … 4 more\n"
              "      std::make<0>()  tree\n"
-             "      handle(int)  tree\n"
-             "      main\\x1b[31m  tree.c:40\n"
-             "      the largest at 0x"));
-  // The first frames, where these tell it.
-  const std::string flat = text_of(3);
-  CAPTURE(flat);
-  CHECK(says(flat,
-             "      std::make<2>()  tree\n"
-             "      std::make<1>()  tree\n"
-             "      std::make<0>()  tree\n"
-             "      handle(int)  tree\n"
-             "      main\\x1b[31m  tree.c:40\n"
-             "      the largest at 0x"));
+             "      step8()  tree\n"
+             "      step7()  tree\n"
+             "      step6()  tree\n"
+             "      step5()  tree\n"
+             "      step4()  tree\n"
+             "      … 5 more\n"));
 }
 
 TEST_CASE("owners by stack are called by what allocated them, and no two look alike") {
@@ -104,13 +131,22 @@ TEST_CASE("owners by stack are called by what allocated them, and no two look al
   OwnerListing listing;
   listing.by = OwnerGrouping::kStack;
   const OwnerTree tree = make_owner_tree(streams, heap.streams, listing.by);
-  const std::string text = printed_by([&](Writer& out) {
-    print_owners(out, sample.input_of(heap), tree, listing, TextStyle{false, 80});
-  });
+  const auto text_of = [&](uint32_t width) {
+    return printed_by([&](Writer& out) {
+      print_owners(out, sample.input_of(heap), tree, listing, TextStyle{false, width});
+    });
+  };
+  const std::string text = text_of(80);
   CAPTURE(text);
   CHECK(says(text, "  1 × Session, handle(int)+0x10\n"));
   CHECK(says(text, "  1 × Session, handle(int)+0x60\n"));
   CHECK(says(text, "  2 × 24 to 56 bytes, no known stack\n"));  // of two types: of none
+  CHECK(says(text, "heapsnap why " + address_text(heap.address_of(0)) + " a.hsnap\n"));
+  // What allocated them comes before what they are.
+  const std::string narrow = text_of(60);
+  CAPTURE(narrow);
+  CHECK(says(narrow, "  1 × Session, handle(int)+0x10\n"));
+  CHECK(says(narrow, "  2 × no known stack\n"));
 }
 
 TEST_CASE("rows of owners that look alike say which of them have references") {

@@ -46,7 +46,7 @@ export interface Report {
 export interface Owners { blocks_in_use: number; bytes_in_use: number; leaked_blocks: number; leaked_bytes: number; owners: Owner[] }
 export interface Frame { address?: string; module?: string; function?: string; file?: string; line?: number }
 export interface LeakGroup {
-  kind: string; count: number; type?: string; bytes?: number; retained_blocks: number; retained_bytes: number;
+  kind: string; count: number; type?: string; least_size: number; most_size: number; retained_blocks: number; retained_bytes: number;
   largest: string; stack?: number; frames?: Frame[];
 }
 export interface Leaks {

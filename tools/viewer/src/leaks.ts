@@ -8,8 +8,7 @@ import { filterField } from "./table";
 import type { View } from "./views";
 
 function groupTitle(group: LeakGroup): string {
-  const what = [group.type, group.bytes === undefined ? undefined : sizeRange(group.bytes, group.bytes)].filter((text) => text !== undefined).join(" of ");
-  const text = what === "" ? "blocks of several sizes" : what;
+  const text = [group.type, sizeRange(group.least_size, group.most_size)].filter((part) => part !== undefined).join(" of ");
   return group.kind === "cycle" ? `${counted(group.count, "cycle", "cycles")} with ${text}` : `${count(group.count)} × ${text}`;
 }
 
@@ -48,7 +47,7 @@ function draw(data: Data, params: Params): HTMLElement {
   const leaks = data.leaks!;
   if (leaks.leaked_blocks === 0) {
     return h("div", {}, h("p", { class: "verdict good" }, `Nothing is leaked: variables, stacks and other roots lead to all ${count(leaks.blocks_in_use)} blocks.`),
-      h("p", {}, "A word that holds an address by chance, or that is left on a stack, can still hide a leak. What only grows is seen in two snapshots: ",
+      h("p", {}, "Some may be leaked still: a word that holds an address by chance, or is left over on a stack or in memory that is used again, keeps a block from being listed. What only grows is seen in two snapshots: ",
         h("code", {}, "heapsnap view OLD NEW -o FILE"), "."));
   }
   const figure = (blocks: number, bytes: number, what: string) =>
