@@ -372,6 +372,7 @@ void print_next_steps(Writer& out, const ReferenceReportInput& input, const Owne
   }
   const Process& process = input.metadata.process;
   if (was_recorded(input.metadata)) {
+    if (by == OwnerGrouping::kStack) return;
     print_step(out, "To see who allocated what they hold:", "heapsnap owners --by stack " + source,
                width);
     return;
