@@ -112,7 +112,8 @@ class DiffStackNames {
   std::vector<std::string_view> names_;
 };
 
-// "Session", "cycles with Session", "blocks of 48 bytes"; where stacks are known, what allocated it.
+// "Session", "cycles with Session", "blocks of 48 bytes"; where stacks are known, what allocated
+// them.
 std::string leak_name(const LeakGroup& group, const std::vector<BlockType>& types,
                       DiffStackNames* stacks);
 
