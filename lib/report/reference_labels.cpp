@@ -269,10 +269,10 @@ void print_tracking_of_leaks(Writer& out, const SnapshotMetadata& metadata, cons
 }
 
 StackReportInput input_of_stacks(const ReferenceReportInput& input, std::vector<uint32_t> stacks) {
-  static const StackCensus kNotCounted;
+  static const StackCensus not_counted;
   return {input.metadata,
           input.recorded,
-          kNotCounted,
+          not_counted,
           StackOrder::kLiveBytes,
           std::move(stacks),
           {},
