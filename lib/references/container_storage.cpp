@@ -107,32 +107,25 @@ void ContainerStorage::look_at_text(const WordInMemory& word, BlockNumber block,
 void ContainerStorage::keep_tail(const WordInMemory& word, BlockNumber text, uint64_t words) {
   uint64_t left_over = 0;
   const uint64_t at = word.offset_in_block / kWordBytes + kTailInString;
-  if (at >= words || words > kMostWordsWithText || word.offset_in_block % kWordBytes != 0 ||
-      !word.beside(kTailInString, left_over) || !map_.is_among_blocks(left_over) ||
-      !map_.may_hold(left_over)) {
-    return;
-  }
-  if (tails_.size() >= kMostContainers) {
-    has_too_many_tails_ = true;
+  if (at >= words || words > kMostWordsWithText || tails_.size() >= kMostContainers ||
+      word.offset_in_block % kWordBytes != 0 || !word.beside(kTailInString, left_over) ||
+      !map_.is_among_blocks(left_over) || !map_.may_hold(left_over)) {
     return;
   }
   const auto place = map_.find(left_over, hint_);
   tails_.push_back({{word.source, static_cast<uint32_t>(at)},
                     text,
-                    static_cast<uint32_t>(words),
                     place.has_value(),
                     place && place->block == word.source});
 }
 
-void ContainerStorage::find_unused_words() {
+// Behind what are texts indeed.
+std::vector<TextTail> ContainerStorage::take_tails() {
   std::erase_if(tails_, [this](const TextTail& tail) {
     const StorageKind known = kind(tail.text);
     return known < StorageKind::kText || known > StorageKind::kText32;
   });
-  // Of too many to keep, those of one class may be left out, and would be compared with few.
-  if (tails_.empty() || has_too_many_tails_) return;
-  unused_words_ = unused_tails(
-      tails_, map_, [this](BlockNumber block) { return kind(block); }, cache_);
+  return std::exchange(tails_, {});
 }
 
 void ContainerStorage::look_at_lists(const WordInMemory& word, uint64_t third) {
@@ -247,12 +240,16 @@ void ContainerStorage::look_at_stream(const WordInMemory& word, BlockNumber bloc
 void ContainerStorage::follow(const BlockEdges& edges, const StartThread& start) {
   if (target_.process().swap == 0) {
     check_texts();
-    follow_nodes(edges, start);
+    TextTails tails(take_tails(), map_.blocks());
+    follow_nodes(edges, start, tails);
     follow_deques();
-    if (!may_go_on()) forget_nodes();
+    if (may_go_on()) {
+      unused_words_ = tails.find_unused(map_, cache_);
+    } else {
+      forget_nodes();
+    }
   }
   find_slack_words(edges);
-  find_unused_words();
   containers_.clear();
   deques_.clear();
   tails_.clear();
@@ -289,7 +286,8 @@ void ContainerStorage::find_slack_words(const BlockEdges& edges) {
   of_deques_.clear();
 }
 
-void ContainerStorage::follow_nodes(const BlockEdges& edges, const StartThread& start) {
+void ContainerStorage::follow_nodes(const BlockEdges& edges, const StartThread& start,
+                                    TextTails& tails) {
   // In the order of addresses, so that pages are read once: most of these are none.
   std::stable_sort(containers_.begin(), containers_.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -297,8 +295,9 @@ void ContainerStorage::follow_nodes(const BlockEdges& edges, const StartThread& 
   most_pages_ += cache_.pages_read();
   if (edges.is_cut_off()) return;
   NodeSource source(map_, edges, tree_nodes_.span(), cache_, most_pages_, limit_);
-  const auto mark_all = [this](const NodeSet& nodes, StorageKind kind) {
+  const auto mark_all = [this, &tails](const NodeSet& nodes, StorageKind kind) {
     nodes.each([this, kind](BlockNumber node) { mark(node, kind); });
+    tails.add_container(nodes);
   };
   // The node whose number is as many as there are is the header, too, as far as the ring tells.
   const auto like_nodes =

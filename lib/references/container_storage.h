@@ -154,7 +154,7 @@ class ContainerStorage {
   void look_at_stream(const WordInMemory& word, BlockNumber block, uint64_t size);
   // What lies behind what may be a std::string in a block of so many words.
   void keep_tail(const WordInMemory& word, BlockNumber text, uint64_t words);
-  void find_unused_words();
+  std::vector<TextTail> take_tails();
   bool is_filled(uint64_t address, uint64_t bytes);
   void mark(BlockNumber block, StorageKind kind);
   // The container has asked for so many bytes of a block.
@@ -173,7 +173,7 @@ class ContainerStorage {
   bool follow_deque(const Deque& deque);
   bool leads_back(const NodeContainer& container);
   bool begins_like_node(const NodeContainer& list);
-  void follow_nodes(const BlockEdges& edges, const StartThread& start);
+  void follow_nodes(const BlockEdges& edges, const StartThread& start, TextTails& tails);
   void follow_deques();
 
   Target& target_;
@@ -192,7 +192,6 @@ class ContainerStorage {
   std::vector<SlackWords> slack_words_;
   std::vector<SlackWords> of_deques_;  // whether or not anything is in them
   bool has_texts_ = false;
-  bool has_too_many_tails_ = false;  // some are not in tails_
   std::vector<TextTail> tails_;
   std::vector<UnusedWord> unused_words_;
   std::vector<NodeContainer> containers_;

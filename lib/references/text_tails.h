@@ -6,19 +6,20 @@
 //        └──────────────▲
 //
 // Structures of C have a text, its size and its capacity before a word that is in use. None of them
-// leads to itself like that, and what is in use leads to no free memory. So a tail counts as unused
-// where, at that word of blocks of that size, as many short texts lead to themselves as there are
-// tails with an address, or in the nodes of containers where many of the addresses are of free
-// memory. Of fewer short texts, the tails may be those of a structure beside some strings.
+// leads to itself like that, and what is in use leads to no free memory. But structures and objects
+// with strings may be of one size: only the nodes of one container are certainly of one type. So a
+// tail counts as unused in nodes of containers, each by itself, where at that word others of its
+// nodes have short texts, or where many of the addresses are of free memory.
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <mutex>
 #include <vector>
 
+#include "base/large_memory.h"
 #include "references/block_map.h"
+#include "references/node_set.h"
 #include "references/reference.h"
-#include "references/storage_kind.h"
 #include "target/page_cache.h"
 
 namespace heapsnap {
@@ -26,7 +27,6 @@ namespace heapsnap {
 struct TextTail {
   UnusedWord word;
   BlockNumber text = kNoBlock;  // with the characters
-  uint32_t words = 0;           // of the block that the string lies in
   bool is_to_block = false;     // the word leads to a block in use
   bool is_to_own = false;       // into the block that the string lies in
 };
@@ -36,10 +36,32 @@ inline constexpr uint32_t kTailInString = 3;
 // Larger blocks have none: they are compared with others of their size.
 inline constexpr uint64_t kMostWordsWithText = 64;
 
-// Those of `tails` that lead to blocks and are not used, ascending, each once. `kind_of`: of all
-// blocks, by what lies in them. Reads a bounded number of words through `cache`.
-std::vector<UnusedWord> unused_tails(const std::vector<TextTail>& tails, const BlockMap& map,
-                                     const std::function<StorageKind(BlockNumber)>& kind_of,
-                                     PageCache& cache);
+class TextTails {
+ public:
+  // In blocks with numbers below `blocks`.
+  TextTails(std::vector<TextTail> tails, BlockNumber blocks);
+
+  // All nodes of one container, or many of them. From any thread.
+  void add_container(const NodeSet& nodes);
+  // The words that are not used, of those that lead to blocks, ascending, each once. Reads a
+  // bounded number of words through `cache`.
+  std::vector<UnusedWord> find_unused(const BlockMap& map, PageCache& cache);
+
+ private:
+  // Some of a container's nodes.
+  struct LikeNodes {
+    std::vector<BlockNumber> with_tails;
+    std::vector<BlockNumber> some;  // with or without
+  };
+  class ShortTexts;
+
+  void find_unused(const LikeNodes& nodes, ShortTexts& short_texts,
+                   std::vector<UnusedWord>& unused);
+
+  std::vector<TextTail> tails_;   // ascending by `word`
+  LargeArray<uint8_t> has_tail_;  // of each block
+  std::mutex mutex_;
+  std::vector<LikeNodes> containers_;
+};
 
 }  // namespace heapsnap

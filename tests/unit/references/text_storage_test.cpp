@@ -42,142 +42,150 @@ TEST_CASE("the characters of a string end with a 0 and fit their capacity") {
 
 namespace {
 
-// Objects of one size, each with a string at its second word whose characters are in a block, and
-// an address behind its capacity.
+// Lists whose nodes have a string at their third word. Of a long one the characters are in a block,
+// and an address is behind its capacity.
 struct TailHeap : ContainerHeap {
-  static constexpr uint32_t kObjects = 16;
+  using Nodes = std::vector<uint64_t>;
+  static constexpr uint32_t kLong = 16;
+  static constexpr uint32_t kTail = 5;  // word of a node
   const uint64_t text = block(40);
-  const uint64_t node = block(88);
+  const uint64_t object = block(88);
   const uint64_t freed = block(88, ChunkState::kTcache);
-  std::vector<uint64_t> objects;  // the first is block 3
+  uint64_t next_header = kData.value() + 8;
 
-  TailHeap() {
-    put(text, {0x7878787878787878, 0x7878787878787878, 0x7878787878787878});
-    for (uint32_t i = 0; i < kObjects; ++i) add(72, node);
-  }
-  uint64_t add(uint64_t bytes, uint64_t left_over) {
-    objects.push_back(block(bytes));
-    put(objects.back() + 8, {text, 24, 30, left_over, node});
-    return objects.back();
+  TailHeap() { put(text, {0x7878787878787878, 0x7878787878787878, 0x7878787878787878}); }
+  uint64_t add_long(uint64_t bytes = 56) {
+    const uint64_t node = block(bytes);
+    put(node + 16, {text, 24, 30, object});
+    return node;
   }
   uint64_t add_short(uint64_t size = 15) {
-    const uint64_t object = block(72);
-    put(object + 8, {object + 24, size, 0x7878, node});
-    return object;
+    const uint64_t node = block(56);
+    put(node + 16, {node + 32, size, 0x7878, object});
+    return node;
   }
-  void add_short_ones(uint32_t count) {
-    for (uint32_t i = 0; i < count; ++i) add_short();
+  // Makes a list of what is in `nodes`, so many long ones and so many short ones.
+  Nodes list(uint32_t long_ones, uint32_t short_ones, Nodes nodes = {}) {
+    for (uint32_t i = 0; i < long_ones; ++i) nodes.push_back(add_long());
+    for (uint32_t i = 0; i < short_ones; ++i) nodes.push_back(add_short());
+    const uint64_t header = next_header;
+    next_header += 32;
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      put(nodes[i], {i + 1 < nodes.size() ? nodes[i + 1] : header, i != 0 ? nodes[i - 1] : header});
+    }
+    put(header, {nodes.front(), nodes.back(), nodes.size()});
+    return nodes;
   }
-  std::vector<UnusedWord> unused() {
-    std::vector<UnusedWord> found;
-    look([&](const BlockMap&, ContainerStorage& all) { found = all.take_unused_words(); });
+  // The addresses of nodes whose tails are not used.
+  Nodes unused() {
+    Nodes found;
+    look([&](const BlockMap& map, ContainerStorage& all) {
+      std::vector<uint64_t> begins(map.blocks());
+      for (const AddressRange& memory : map.memory()) {
+        map.each_part(memory, [&](const BlockMap::Part& whole) {
+          begins[whole.block] = whole.block_begin.value();
+        });
+      }
+      for (const UnusedWord& word : all.take_unused_words()) {
+        CHECK(word.word == kTail);
+        found.push_back(begins[word.block]);
+      }
+    });
     return found;
   }
-  static std::vector<UnusedWord> words(uint32_t first, uint32_t count, uint32_t word) {
-    std::vector<UnusedWord> all;
-    for (uint32_t i = 0; i < count; ++i) all.push_back({first + i, word});
-    return all;
-  }
 };
+
+TailHeap::Nodes first_of(const TailHeap::Nodes& nodes, size_t count) {
+  return {nodes.begin(), nodes.begin() + static_cast<ptrdiff_t>(count)};
+}
 
 }  // namespace
 
 TEST_CASE("of a string whose characters are in a block, half of the buffer is not used") {
   TailHeap heap;
-  const auto in_all = TailHeap::words(3, TailHeap::kObjects, 4);
-  SUBCASE("where short ones lead to themselves") {
-    heap.add_short_ones(TailHeap::kObjects);
-    CHECK(heap.unused() == in_all);
-  }
-  SUBCASE("of any length that has room there") {
-    heap.add_short_ones(TailHeap::kObjects - 1);
-    const uint64_t last = heap.add_short(16);
-    CHECK(heap.unused().empty());
-    heap.put(last + 16, {0});
-    CHECK(heap.unused() == in_all);
-    heap.put(last + 8, {last + 32});
+  const TailHeap::Nodes nodes = heap.list(TailHeap::kLong, 4);
+  const TailHeap::Nodes long_ones = first_of(nodes, TailHeap::kLong);
+  const uint64_t last_short = nodes.back();
+  REQUIRE(heap.kind(nodes[3]) == "std::list node");
+  CHECK(heap.unused() == long_ones);
+  SUBCASE("where four short ones lead to themselves") {
+    heap.put(last_short + 16, {last_short + 40});
     CHECK(heap.unused().empty());
   }
-  SUBCASE("not where fewer do than hold an address: these may be structures beside strings") {
-    heap.add_short_ones(TailHeap::kObjects - 1);
+  SUBCASE("of a length that has room there") {
+    heap.put(last_short + 24, {16});
     CHECK(heap.unused().empty());
-  }
-  SUBCASE("also of so many that not all are looked at") {
-    constexpr uint32_t kMany = 5000;
-    for (uint32_t i = TailHeap::kObjects; i < kMany; ++i) heap.add(72, heap.node);
-    heap.add_short_ones(kMany + 400);
-    CHECK(heap.unused().size() == kMany);
+    heap.put(last_short + 24, {0});
+    CHECK(heap.unused() == long_ones);
   }
   SUBCASE("where there is an address of a block in use") {
-    heap.add_short_ones(TailHeap::kObjects);
-    heap.put(heap.objects[15] + 32, {heap.freed});
-    CHECK(heap.unused() == TailHeap::words(3, 15, 4));
+    heap.put(nodes[TailHeap::kLong - 1] + 40, {heap.freed});
+    CHECK(heap.unused() == first_of(nodes, TailHeap::kLong - 1));
   }
   SUBCASE("not of few") {
-    heap.add_short_ones(TailHeap::kObjects);
-    heap.put(heap.objects[0] + 32, {0});
-    CHECK(heap.unused().empty());
-  }
-  SUBCASE("not for those of another size") {
-    for (const uint64_t object : heap.objects) heap.put(object + 8, {0});
-    for (uint32_t i = 0; i < TailHeap::kObjects; ++i) heap.add(88, heap.node);
-    heap.add_short_ones(TailHeap::kObjects);
+    heap.put(nodes[0] + 40, {0});
     CHECK(heap.unused().empty());
   }
   SUBCASE("not where these are no characters") {
-    heap.add_short_ones(TailHeap::kObjects);
     heap.put(heap.text + 24, {0x78});
     CHECK(heap.unused().empty());
   }
   SUBCASE("not past the block's end") {
-    heap.add_short_ones(TailHeap::kObjects);
-    for (const uint64_t object : heap.objects) {
-      heap.put(object + 48, {heap.text, 24, 30, heap.node + 16});
-    }
-    for (uint32_t i = 0; i < TailHeap::kObjects; ++i) {
-      const uint64_t object = heap.block(72);
-      heap.put(object + 48, {object + 64, 15});
-    }
-    CHECK(heap.unused() == in_all);
+    TailHeap other;
+    TailHeap::Nodes small;
+    for (uint32_t i = 0; i < TailHeap::kLong; ++i) small.push_back(other.add_long(40));
+    other.list(0, 4, small);
+    CHECK(other.unused().empty());
   }
-  SUBCASE("not where nothing tells strings from structures of C") {
-    for (const uint64_t object : heap.objects) heap.put(object + 32, {heap.freed});
-    heap.put(heap.objects[0] + 32, {heap.node + 16});
-    CHECK(heap.unused().empty());
+  SUBCASE("also of a node that has 16 bytes more") {
+    TailHeap other;
+    const uint64_t larger = other.add_long(72);
+    const TailHeap::Nodes all = other.list(TailHeap::kLong - 1, 4, {larger});
+    CHECK(other.unused() == first_of(all, TailHeap::kLong));
   }
+}
+
+TEST_CASE("strings elsewhere do not tell that structures of the same size are strings") {
+  TailHeap heap;
+  heap.list(TailHeap::kLong, 0);
+  CHECK(heap.unused().empty());
+  SUBCASE("as nodes of another list") {
+    heap.list(0, 100);
+  }
+  SUBCASE("as objects of their own") {
+    for (int i = 0; i < 100; ++i) heap.add_short();
+  }
+  CHECK(heap.unused().empty());
+}
+
+TEST_CASE("objects that are in no container may be of any type") {
+  TailHeap heap;
+  for (int i = 0; i < 100; ++i) {
+    heap.add_long();
+    heap.add_short();
+  }
+  CHECK(heap.unused().empty());
 }
 
 TEST_CASE(
     "in nodes of a list are strings where what lies behind their capacity leads to free memory") {
   constexpr uint32_t kNodes = 20;
-  TailHeap heap;
-  std::vector<uint64_t> nodes;
-  const uint64_t header = ContainerHeap::kData.value() + 8;
-  for (uint32_t i = 0; i < kNodes; ++i) nodes.push_back(heap.block(56));
-  const uint64_t larger = heap.block(72);
-  nodes.push_back(larger);
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    heap.put(nodes[i], {i + 1 < nodes.size() ? nodes[i + 1] : header,
-                        i != 0 ? nodes[i - 1] : header, heap.text, 24, 30, heap.node});
-  }
-  heap.put(header, {nodes.front(), nodes.back(), nodes.size()});
   constexpr uint32_t kToFree = 3;
+  TailHeap heap;
+  const TailHeap::Nodes nodes = heap.list(kNodes, 0);
   for (uint32_t i = 0; i < kToFree; ++i) heap.put(nodes[i] + 40, {heap.freed});
-  // With the one that has 16 bytes more.
-  const auto to_blocks = TailHeap::words(3 + TailHeap::kObjects + kToFree, kNodes + 1 - kToFree, 5);
-  CHECK(heap.kind(nodes[3]) == "std::list node");
+  const TailHeap::Nodes to_blocks(nodes.begin() + kToFree, nodes.end());
   CHECK(heap.unused() == to_blocks);
   SUBCASE("not where nearly all lead to blocks: that may be a member of a structure") {
-    heap.put(nodes[0] + 40, {heap.node});
+    heap.put(nodes[0] + 40, {heap.object});
     CHECK(heap.unused().empty());
   }
   SUBCASE("not where they lead past their first bytes, as to a base class") {
-    for (const uint64_t node : nodes) heap.put(node + 40, {heap.node + 8});
+    for (const uint64_t node : nodes) heap.put(node + 40, {heap.object + 8});
     CHECK(heap.unused().empty());
   }
   SUBCASE("not in another object of that size") {
-    const uint64_t object = heap.block(56);
-    heap.put(object + 16, {heap.text, 24, 30, heap.node});
+    heap.add_long();
     CHECK(heap.unused() == to_blocks);
   }
   SUBCASE("not where it leads into the own node: that is a short string") {
