@@ -201,7 +201,7 @@ void print_held_block(Writer& out, const ReferenceReportInput& input, const Held
   if (has_stack(input, held.block.stack)) {
     out.write("\n" + ink.bold("Allocated by") + "\n");
     const StackReportInput stacks = input_of_stacks(input, {held.block.stack});
-    print_frames_to_own(out, StackLines(stacks, width - 2), 0, kFramesShown, "  ");
+    print_frames_to_own(out, StackLines(stacks, width - 2), 0, kFramesShown, "  ", ink);
   }
   const std::string address = address_text(held.block.address);
   if (held.paths.empty()) {

@@ -66,12 +66,12 @@ class GroupStacks {
   GroupStacks(const GroupStacks&) = delete;
   GroupStacks& operator=(const GroupStacks&) = delete;
 
-  void print(Writer& out, uint32_t stack) const {
+  void print(Writer& out, uint32_t stack, const Ink& ink) const {
     constexpr size_t kFramesShown = 6;
     const auto found = std::find(stacks_.begin(), stacks_.end(), stack);
     if (found == stacks_.end()) return;
     print_frames_to_own(out, *lines_, static_cast<size_t>(found - stacks_.begin()), kFramesShown,
-                        std::string(kGroupIndent, ' '));
+                        std::string(kGroupIndent, ' '), ink);
   }
 
  private:
@@ -90,7 +90,7 @@ void print_group(Writer& out, const ReferenceReportInput& input, const LeakCensu
                   fmt::format("in {}", count_text(group.retained_blocks, "block", "blocks")),
                   group_text(input, group)),
       width);
-  stacks.print(out, group.stack);
+  stacks.print(out, group.stack, ink);
   std::string where =
       (group.count == 1 ? "at " : "the largest at ") + address_text(example.address);
   for (size_t i = 0; i < group.partners.size(); ++i) {

@@ -54,6 +54,14 @@ std::string place_of(const NamedFrame& frame) {
   return place;
 }
 
+void print_line(Writer& out, const FrameLine& line, const std::string& indent, const Ink& ink) {
+  out.write(indent + line.function + (line.place.empty() ? "" : "  " + ink.dim(line.place)) + "\n");
+}
+
+void print_end(Writer& out, StackEnd end, const std::string& indent, const Ink& ink) {
+  if (!end_text(end).empty()) out.write(indent + ink.yellow(end_text(end)) + "\n");
+}
+
 }  // namespace
 
 StackLines::StackLines(const StackReportInput& input, size_t width) : input_(input), width_(width) {
@@ -165,7 +173,7 @@ bool StackLines::is_alike(size_t index) const {
 }
 
 void print_frames_to_own(Writer& out, const StackLines& lines, size_t index, size_t most,
-                         const std::string& indent) {
+                         const std::string& indent, const Ink& ink) {
   constexpr size_t kCallersShown = 2;
   StackEnd end{};
   const std::vector<FrameLine> frames = lines.lines_of(index, end);
@@ -177,25 +185,19 @@ void print_frames_to_own(Writer& out, const StackLines& lines, size_t index, siz
   if (first != 0) {
     out.write(indent + fmt::format("… {}\n", count_text(first, "more", "more")));
   }
-  for (size_t i = first; i < behind; ++i) {
-    const std::string& place = frames[i].place;
-    out.write(indent + frames[i].function + (place.empty() ? "" : "  " + place) + "\n");
-  }
+  for (size_t i = first; i < behind; ++i) print_line(out, frames[i], indent, ink);
   if (behind != frames.size()) {
     out.write(indent + fmt::format("… {}\n", count_text(frames.size() - behind, "more", "more")));
-  } else if (!end_text(end).empty()) {
-    out.write(indent + end_text(end) + "\n");
+  } else {
+    print_end(out, end, indent, ink);
   }
 }
 
 void print_frames(Writer& out, const StackLines& lines, size_t index, const std::string& indent,
                   const Ink& ink) {
   StackEnd end{};
-  for (const FrameLine& line : lines.lines_of(index, end)) {
-    out.write(indent + line.function + (line.place.empty() ? "" : "  " + ink.dim(line.place)) +
-              "\n");
-  }
-  if (!end_text(end).empty()) out.write(indent + ink.yellow(end_text(end)) + "\n");
+  for (const FrameLine& line : lines.lines_of(index, end)) print_line(out, line, indent, ink);
+  print_end(out, end, indent, ink);
 }
 
 }  // namespace heapsnap

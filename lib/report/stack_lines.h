@@ -65,7 +65,7 @@ class StackLines {
 // At most `most` lines of a stack's frames, with the one that it is charged to among them, and how
 // many lines there are before and behind: a library may take a dozen to malloc.
 void print_frames_to_own(Writer& out, const StackLines& lines, size_t index, size_t most,
-                         const std::string& indent);
+                         const std::string& indent, const Ink& ink);
 // The frames of a stack, a line each, and why there are no more where that is not the stack's end.
 void print_frames(Writer& out, const StackLines& lines, size_t index, const std::string& indent,
                   const Ink& ink);
