@@ -104,6 +104,8 @@ void BlockMap::on_batch(const ChunkBatch& batch) {
       (batch.segment != segment_ || chunk < open_end_ || chunk - open_end_ >= kLargeChunk)) {
     close_span();
   }
+  if (segments_.empty() || batch.segment != segment_)
+    segments_.push_back({batch.begin, batch.begin});
   segment_ = batch.segment;
   if (is_open_ && chunk != open_end_) mark_gap();
   for (size_t i = 0; i < batch.sizes.size() && why_not_.empty();) {
@@ -121,6 +123,14 @@ void BlockMap::on_batch(const ChunkBatch& batch) {
     }
     chunk += size;
   }
+  segments_.back().end = Address(chunk);
+}
+
+bool BlockMap::is_in_segment(uint64_t address) const {
+  const auto after =
+      std::upper_bound(segments_.begin(), segments_.end(), Address(address),
+                       [](Address at, const AddressRange& segment) { return at < segment.begin; });
+  return after != segments_.begin() && std::prev(after)->contains(Address(address));
 }
 
 void BlockMap::on_mmapped(const MmappedChunk& chunk) {
@@ -184,6 +194,7 @@ void BlockMap::seal() {
     blocks += span.blocks;
   }
   if (blocks >= kNoBlock) return refuse("it has more blocks than a snapshot can number");
+  std::sort(segments_.begin(), segments_.end());
   const auto by_begin = [](const Span& a, const Span& b) { return a.begin < b.begin; };
   const auto mmapped = std::stable_partition(spans_.begin(), spans_.end(),
                                              [](const Span& span) { return !span.is_mmapped; });

@@ -105,6 +105,11 @@ class BlockMap final : public ChunkSink {
     const uint64_t part = (address - header_) >> kFilterShift;
     return (filter_[part % kFilterBits / 64] >> (part % 64) & 1) != 0;
   }
+  // Whether it lies among chunks of a heap segment, in use or free, or in an mmapped one in use.
+  bool is_among_chunks(uint64_t address, Hint& hint) const {
+    return is_among_blocks(address) && may_hold(address) &&
+           (span_of(address - header_, hint) != nullptr || is_in_segment(address));
+  }
   // The block in whose usable bytes the address lies. In a slot, the offset is from where its
   // object begins.
   std::optional<Place> find(uint64_t address, Hint& hint) const {
@@ -164,6 +169,7 @@ class BlockMap final : public ChunkSink {
     return search_span(at, hint);
   }
   const Span* search_span(uint64_t at, Hint& hint) const;
+  bool is_in_segment(uint64_t address) const;
   void find_some(std::span<const uint64_t> addresses, Place* places, Hint& hint) const;
   void find_some_in_slots(std::span<const uint64_t> addresses, Place* places, Hint& hint) const;
   Place place_in_slot(uint64_t address, const SlotMap::Found& found) const {
@@ -221,6 +227,7 @@ class BlockMap final : public ChunkSink {
   bool is_open_ = false;
   uint64_t open_end_ = 0;  // of the last chunk of the open span
   uint32_t segment_ = 0;
+  std::vector<AddressRange> segments_;  // of chunks that were received; once sealed, ascending
   std::vector<Cell> cells_;
   std::vector<Span> spans_;
   std::vector<uint64_t> begins_;     // of spans_, once sealed

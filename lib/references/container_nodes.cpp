@@ -25,8 +25,7 @@ bool is_large_tree(const NodeContainer& container) {
 
 class ContainerWalks {
  public:
-  ContainerWalks(NodeSource& source, const StartThread& start,
-                 const std::function<void(const NodeSet&, StorageKind)>& mark)
+  ContainerWalks(NodeSource& source, const StartThread& start, const MarkNodes& mark)
       : source_(source), start_(start), mark_(mark), walks_{NodeWalk(source), NodeWalk(source)} {}
 
   // All but large trees, each on either thread.
@@ -42,7 +41,7 @@ class ContainerWalks {
         for (const NodeContainer& one : containers.subspan(first, count)) {
           if (source_.limit().is_reached()) return;
           if (is_large_tree(one)) continue;
-          if (walk.follow(one)) mark_(walk.nodes(), one.nodes);
+          if (walk.follow(one)) mark_(one, walk.nodes());
         }
       }
     });
@@ -64,7 +63,7 @@ class ContainerWalks {
     });
     const uint64_t nodes = walks_[0].nodes().added() + walks_[1].nodes().added();
     if (!is_tree || nodes != tree.count || !(walks_[0].has_last() || walks_[1].has_last())) return;
-    on_both(start_, [&](NodeWalk& walk) { mark_(walk.nodes(), tree.nodes); });
+    on_both(start_, [&](NodeWalk& walk) { mark_(tree, walk.nodes()); });
   }
 
  private:
@@ -77,15 +76,14 @@ class ContainerWalks {
 
   NodeSource& source_;
   const StartThread& start_;
-  const std::function<void(const NodeSet&, StorageKind)>& mark_;
+  const MarkNodes& mark_;
   std::array<NodeWalk, 2> walks_;
 };
 
 }  // namespace
 
 void follow_containers(NodeSource& source, std::span<const NodeContainer> containers,
-                       const StartThread& start,
-                       const std::function<void(const NodeSet&, StorageKind)>& mark) {
+                       const StartThread& start, const MarkNodes& mark) {
   ContainerWalks walks(source, start, mark);
   walks.follow(containers);
   for (const NodeContainer& one : containers) {

@@ -152,10 +152,13 @@ class alignas(64) NodeWalk {
   bool has_last_ = false;
 };
 
+// Gets nodes of a container: all of them, or those of a part of a large tree, the others at other
+// calls.
+using MarkNodes = std::function<void(const NodeContainer&, const NodeSet&)>;
+
 // Follows containers; `mark` gets the nodes of those that are what they were taken for, on either
 // thread. `start`: empty for no other thread.
 void follow_containers(NodeSource& source, std::span<const NodeContainer> containers,
-                       const StartThread& start,
-                       const std::function<void(const NodeSet&, StorageKind)>& mark);
+                       const StartThread& start, const MarkNodes& mark);
 
 }  // namespace heapsnap

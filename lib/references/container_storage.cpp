@@ -47,6 +47,33 @@ bool ContainerStorage::is_wanted(const LoadedModules& modules, Machine machine) 
   });
 }
 
+bool ContainerStorage::keep_cut_word(const WordInMemory& word, BlockNumber block) {
+  if (!may_read_again() || cut_words_.size() >= kMostContainers) return false;
+  cut_words_.push_back({word.at, block, word.source, word.offset_in_block, is_on_stack_});
+  return true;
+}
+
+void ContainerStorage::look_at_cut_words() {
+  for (const CutWord& cut : std::exchange(cut_words_, {})) {
+    std::array<uint64_t, kWordsBefore + kWordsFrom> words{};
+    const auto read = [&](size_t i) {
+      const auto word =
+          cache_.word(cut.at - kWordsBefore * kWordBytes + i * kWordBytes, kWordBytes);
+      words.at(i) = word.value_or(0);
+      return word.has_value();
+    };
+    size_t first = kWordsBefore;
+    size_t end = kWordsBefore;
+    while (first > 0 && read(first - 1)) --first;
+    while (end < words.size() && read(end)) ++end;
+    is_on_stack_ = cut.is_on_stack;
+    const auto bytes = std::as_bytes(std::span(words).subspan(first, end - first));
+    look_among(
+        {cut.at, (kWordsBefore - first) * kWordBytes, bytes, cut.source, cut.offset_in_block},
+        cut.block);
+  }
+}
+
 void ContainerStorage::mark(BlockNumber block, StorageKind kind) {
   const std::atomic_ref<uint8_t> known(kinds_[block]);
   const auto number = static_cast<uint8_t>(kind);
@@ -109,11 +136,12 @@ void ContainerStorage::keep_tail(const WordInMemory& word, BlockNumber text, uin
   const uint64_t at = word.offset_in_block / kWordBytes + kTailInString;
   if (at >= words || words > kMostWordsWithText || tails_.size() >= kMostContainers ||
       word.offset_in_block % kWordBytes != 0 || !word.beside(kTailInString, left_over) ||
-      !map_.is_among_blocks(left_over) || !map_.may_hold(left_over)) {
+      !map_.is_among_chunks(left_over, hint_)) {
     return;
   }
   const auto place = map_.find(left_over, hint_);
   tails_.push_back({{word.source, static_cast<uint32_t>(at)},
+                    static_cast<uint32_t>(words),
                     text,
                     place.has_value(),
                     place && place->block == word.source});
@@ -238,7 +266,8 @@ void ContainerStorage::look_at_stream(const WordInMemory& word, BlockNumber bloc
 }
 
 void ContainerStorage::follow(const BlockEdges& edges, const StartThread& start) {
-  if (target_.process().swap == 0) {
+  if (may_read_again()) {
+    look_at_cut_words();
     check_texts();
     TextTails tails(take_tails(), map_.blocks());
     follow_nodes(edges, start, tails);
@@ -295,9 +324,9 @@ void ContainerStorage::follow_nodes(const BlockEdges& edges, const StartThread& 
   most_pages_ += cache_.pages_read();
   if (edges.is_cut_off()) return;
   NodeSource source(map_, edges, tree_nodes_.span(), cache_, most_pages_, limit_);
-  const auto mark_all = [this, &tails](const NodeSet& nodes, StorageKind kind) {
-    nodes.each([this, kind](BlockNumber node) { mark(node, kind); });
-    tails.add_container(nodes);
+  const auto mark_all = [this, &tails](const NodeContainer& container, const NodeSet& nodes) {
+    nodes.each([this, &container](BlockNumber node) { mark(node, container.nodes); });
+    tails.add(container, nodes);
   };
   // The node whose number is as many as there are is the header, too, as far as the ring tells.
   const auto like_nodes =

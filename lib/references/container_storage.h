@@ -81,26 +81,9 @@ class ContainerStorage {
   void set_on_stack(bool is_on_stack) { is_on_stack_ = is_on_stack; }
   // Looks at a word that holds the address of the first byte of a block, and is not in free memory.
   void look_at(const WordInMemory& word, BlockNumber block) {
-    std::array<uint64_t, 3> words{};
-    if (word.bytes.size() - word.index < sizeof words) return;
-    std::memcpy(words.data(), word.bytes.data() + word.index, sizeof words);
-    const auto [address, second, third] = words;
-    if (second > address) {
-      if (third >= second && third - address < kMostBytes) look_at_array(word, block, third);
-    } else if (second <= third && third >= kShortestText && third < kMostBytes) {
-      look_at_text(word, block, second, third);
-    }
-    if (word.source != kNoBlock && word.offset_in_block == kParentAt) {
-      look_at_node(word, second, third);
-    }
-    if (map_.may_hold(second) && (may_count_blocks(third) || map_.may_hold(third))) {
-      look_at_lists(word, third);
-    }
-    if (second != 0 && second < kMostBytes) {
-      look_at_buckets(word, block, second, third);
-      look_at_stream(word, block, second);
-      if (map_.may_hold(third)) look_at_deque(word, block, second);
-    }
+    const bool is_cut = word.index < kWordsBefore * kWordBytes ||
+                        word.bytes.size() - word.index < kWordsFrom * kWordBytes;
+    if (!is_cut || !keep_cut_word(word, block)) look_among(word, block);
   }
   // After the last one. `edges` is sealed: the references of all blocks that the words were of.
   // `start`: for nodes, beside this thread; empty for none.
@@ -143,6 +126,43 @@ class ContainerStorage {
     uint32_t widths : 3;  // a bit each: characters of 1, 2, 4 bytes would fill the block
   };
 
+  // What is looked at before a word, and from it on.
+  static constexpr size_t kWordsBefore = 18;
+  static constexpr size_t kWordsFrom = 10;
+  // A word that came with fewer.
+  struct CutWord {
+    Address at;
+    BlockNumber block = kNoBlock;
+    BlockNumber source = kNoBlock;
+    uint64_t offset_in_block = 0;
+    bool is_on_stack = false;
+  };
+
+  void look_among(const WordInMemory& word, BlockNumber block) {
+    std::array<uint64_t, 3> words{};
+    if (word.bytes.size() - word.index < sizeof words) return;
+    std::memcpy(words.data(), word.bytes.data() + word.index, sizeof words);
+    const auto [address, second, third] = words;
+    if (second > address) {
+      if (third >= second && third - address < kMostBytes) look_at_array(word, block, third);
+    } else if (second <= third && third >= kShortestText && third < kMostBytes) {
+      look_at_text(word, block, second, third);
+    }
+    if (word.source != kNoBlock && word.offset_in_block == kParentAt) {
+      look_at_node(word, second, third);
+    }
+    if (map_.may_hold(second) && (may_count_blocks(third) || map_.may_hold(third))) {
+      look_at_lists(word, third);
+    }
+    if (second != 0 && second < kMostBytes) {
+      look_at_buckets(word, block, second, third);
+      look_at_stream(word, block, second);
+      if (map_.may_hold(third)) look_at_deque(word, block, second);
+    }
+  }
+  // To look at it in follow(), when other memory may be read; false if that may not be.
+  bool keep_cut_word(const WordInMemory& word, BlockNumber block);
+  void look_at_cut_words();
   bool may_count_blocks(uint64_t word) const { return word != 0 && word <= map_.blocks(); }
   void add_container(const WordInMemory& word, const NodeContainer& container);
   void look_at_array(const WordInMemory& word, BlockNumber block, uint64_t end_of_capacity);
@@ -168,6 +188,8 @@ class ContainerStorage {
   // Whether a word of it leads to a block.
   bool has_addresses(const AddressRange& range);
   bool is_text(Address begin, uint64_t size, uint32_t width);
+  // Reading what is in swap would bring it back.
+  bool may_read_again() const { return target_.process().swap == 0; }
   bool may_go_on() const { return !limit_.is_reached() && cache_.pages_read() < most_pages_; }
   void forget_nodes();
   bool follow_deque(const Deque& deque);
@@ -183,6 +205,7 @@ class ContainerStorage {
   // A block is a node of one container; some are followed that are none.
   LookLimit limit_;
   bool is_on_stack_ = false;
+  std::vector<CutWord> cut_words_;
   BlockMap::Hint hint_;
   LargeArray<uint8_t> kinds_;       // of each block
   LargeArray<uint8_t> tree_nodes_;  // of each block: TreeMark bits

@@ -1,9 +1,6 @@
 #include "references/text_tails.h"
 
 #include <algorithm>
-#include <map>
-#include <optional>
-#include <utility>
 
 namespace heapsnap {
 
@@ -11,25 +8,22 @@ namespace {
 
 constexpr uint32_t kWordBytes = 8;
 constexpr uint32_t kFewTails = 16;
+// So many of a container's nodes are looked at for short texts, and so many in all.
+constexpr size_t kMostOfContainer = 256;
+constexpr size_t kMostLooks = 1 << 16;
 constexpr uint32_t kFewShortTexts = 4;
-// Nodes of a container that are looked at for short texts, and looks in all.
-constexpr size_t kMostOfContainer = 4096;
-constexpr uint64_t kMostLooks = 1 << 16;
+constexpr size_t kFewLooks = 16;  // for each container, where there are many
 // What is left over leads to free memory, too. Into the own block leads a string that is short.
 constexpr uint64_t kFreeOneIn = 8;
 constexpr uint64_t kOwnOneIn = 16;
 
-// Of the tails at one word of a container's nodes.
-struct Evidence {
-  uint64_t tails = 0;
-  uint64_t free = 0;  // of these: that lead to no block in use
-  uint64_t own = 0;   // that lead into the block they lie in
-
-  bool is_left_over() const { return free * kFreeOneIn >= tails && own * kOwnOneIn < tails; }
-};
-
 bool is_before(const TextTail& a, const TextTail& b) {
   return a.word < b.word;
+}
+
+// A number for an order that has nothing to do with where nodes lie.
+uint32_t shuffled(BlockNumber node) {
+  return node * 0x9e3779b1;  // odd: no two have the same
 }
 
 }  // namespace
@@ -37,30 +31,15 @@ bool is_before(const TextTail& a, const TextTail& b) {
 // Whether nodes have texts that lie in themselves.
 class TextTails::ShortTexts {
  public:
-  ShortTexts(const std::vector<LikeNodes>& containers, const BlockMap& map, PageCache& cache)
-      : cache_(cache) {
-    LargeArray<uint8_t> is_wanted(map.blocks());
-    for (const LikeNodes& nodes : containers) {
-      for (const BlockNumber node : nodes.some) is_wanted[node] = 1;
-    }
-    for (const AddressRange& memory : map.memory()) {
-      map.each_part(memory, [&](const BlockMap::Part& whole) {
-        if (is_wanted[whole.block] != 0) addresses_.emplace_back(whole.block, whole.block_begin);
-      });
-    }
-    std::sort(addresses_.begin(), addresses_.end());
-  }
+  ShortTexts(const BlockMap& map, PageCache& cache) : map_(map), cache_(cache) {}
 
-  // Whether some of the nodes have one with its first word at `word`.
-  bool are_among(const std::vector<BlockNumber>& nodes, uint32_t word) {
+  // Whether some of the first `most` nodes have one that has its tail at `place`.
+  bool are_among(const std::vector<BlockNumber>& nodes, const Place& place, size_t most) {
     uint32_t found = 0;
-    for (const BlockNumber node : nodes) {
-      if (looks_left_ == 0) return false;
-      --looks_left_;
-      const auto known =
-          std::lower_bound(addresses_.begin(), addresses_.end(), std::pair(node, Address()));
-      if (known == addresses_.end() || known->first != node) continue;
-      if (is_short(known->second + uint64_t{word} * kWordBytes)) ++found;
+    for (size_t i = 0; i < std::min(most, nodes.size()) && looks_left_ > 0; ++i, --looks_left_) {
+      const Address node = map_.address_of(nodes[i]);
+      if (map_.usable(node) / kWordBytes != place.words) continue;
+      if (is_short(node + uint64_t{place.word - kTailInString} * kWordBytes)) ++found;
       if (found == kFewShortTexts) return true;
     }
     return false;
@@ -75,10 +54,14 @@ class TextTails::ShortTexts {
            *size <= kLongest;
   }
 
+  const BlockMap& map_;
   PageCache& cache_;
-  uint64_t looks_left_ = kMostLooks;
-  std::vector<std::pair<BlockNumber, Address>> addresses_;  // ascending
+  size_t looks_left_ = kMostLooks;
 };
+
+bool TextTails::Evidence::is_left_over() const {
+  return free * kFreeOneIn >= tails && own * kOwnOneIn < tails;
+}
 
 TextTails::TextTails(std::vector<TextTail> tails, BlockNumber blocks) : tails_(std::move(tails)) {
   if (tails_.empty()) return;
@@ -87,53 +70,87 @@ TextTails::TextTails(std::vector<TextTail> tails, BlockNumber blocks) : tails_(s
   for (const TextTail& tail : tails_) has_tail_[tail.word.block] = 1;
 }
 
-void TextTails::add_container(const NodeSet& nodes) {
+void TextTails::add(const NodeContainer& container, const NodeSet& nodes) {
   if (tails_.empty()) return;
   LikeNodes like;
   nodes.each([&](BlockNumber node) {
     if (has_tail_[node] != 0) like.with_tails.push_back(node);
-    if (like.some.size() < kMostOfContainer) like.some.push_back(node);
   });
-  if (like.with_tails.size() < kFewTails) return;
+  if (nodes.added() >= container.count && like.with_tails.size() < kFewTails) return;
+  const uint64_t one_in = container.count / kMostOfContainer + 1;
+  nodes.each([&](BlockNumber node) {
+    if (shuffled(node) <= UINT32_MAX / one_in) like.some.push_back(node);
+  });
   const std::lock_guard lock(mutex_);
-  containers_.push_back(std::move(like));
+  LikeNodes& all = containers_[{container.nodes, container.header}];
+  all.with_tails.insert(all.with_tails.end(), like.with_tails.begin(), like.with_tails.end());
+  all.some.insert(all.some.end(), like.some.begin(), like.some.end());
 }
 
 std::vector<UnusedWord> TextTails::find_unused(const BlockMap& map, PageCache& cache) {
+  struct Question {
+    const LikeNodes* nodes;
+    Place place;
+  };
+  std::vector<Question> questions;
   std::vector<UnusedWord> unused;
-  if (containers_.empty()) return unused;
-  ShortTexts short_texts(containers_, map, cache);
-  for (const LikeNodes& nodes : containers_) find_unused(nodes, short_texts, unused);
+  for (auto& [where, nodes] : containers_) {
+    find_places(nodes);
+    std::ranges::sort(nodes.some, {}, shuffled);
+    for (const auto& [place, evidence] : nodes.places) {
+      if (evidence.tails < kFewTails) continue;
+      if (evidence.is_left_over()) {
+        add_unused(nodes, place, unused);
+      } else {
+        questions.push_back({&nodes, place});
+      }
+    }
+  }
+  ShortTexts short_texts(map, cache);
+  const size_t share = std::max(kMostLooks / std::max<size_t>(questions.size(), 1), kFewLooks);
+  for (const auto& [nodes, place] : questions) {
+    if (short_texts.are_among(nodes->some, place, share)) add_unused(*nodes, place, unused);
+  }
   std::sort(unused.begin(), unused.end());
   unused.erase(std::unique(unused.begin(), unused.end()), unused.end());
   return unused;
 }
 
-void TextTails::find_unused(const LikeNodes& nodes, ShortTexts& short_texts,
-                            std::vector<UnusedWord>& unused) {
-  const auto each_tail = [&](auto visit) {
-    for (const BlockNumber node : nodes.with_tails) {
-      const auto first =
-          std::lower_bound(tails_.begin(), tails_.end(), TextTail{.word = {node, 0}}, is_before);
-      for (auto tail = first; tail != tails_.end() && tail->word.block == node; ++tail) {
-        visit(*tail);
-      }
-    }
-  };
-  std::map<uint32_t, Evidence> by_word;
-  each_tail([&](const TextTail& tail) {
-    Evidence& evidence = by_word[tail.word.word];
+template <typename Visit>
+void TextTails::each_tail(const LikeNodes& nodes, Visit visit) const {
+  for (const BlockNumber node : nodes.with_tails) {
+    auto tail =
+        std::lower_bound(tails_.begin(), tails_.end(), TextTail{.word = {node, 0}}, is_before);
+    for (; tail != tails_.end() && tail->word.block == node; ++tail) visit(*tail);
+  }
+}
+
+void TextTails::find_places(LikeNodes& nodes) const {
+  // What is taken for the same container twice.
+  std::ranges::sort(nodes.with_tails);
+  const auto again = std::ranges::unique(nodes.with_tails);
+  nodes.with_tails.erase(again.begin(), again.end());
+  each_tail(nodes, [&](const TextTail& tail) {
+    Evidence& evidence = nodes.places[{tail.words, tail.word.word}];
     ++evidence.tails;
     if (!tail.is_to_block) ++evidence.free;
     if (tail.is_to_own) ++evidence.own;
   });
-  std::erase_if(by_word, [&](const auto& entry) {
-    const auto& [word, evidence] = entry;
-    return evidence.tails < kFewTails ||
-           !(evidence.is_left_over() || short_texts.are_among(nodes.some, word - kTailInString));
-  });
-  each_tail([&](const TextTail& tail) {
-    if (tail.is_to_block && by_word.contains(tail.word.word)) unused.push_back(tail.word);
+}
+
+// A rest that is too small for a chunk stays with the one before it.
+TextTails::Place TextTails::place_of(const LikeNodes& nodes, const TextTail& tail) {
+  constexpr uint32_t kRestWords = 2;
+  const Place own{tail.words, tail.word.word};
+  if (nodes.places.at(own).tails >= kFewTails || tail.words < kRestWords) return own;
+  const Place without_rest{tail.words - kRestWords, tail.word.word};
+  return nodes.places.contains(without_rest) ? without_rest : own;
+}
+
+void TextTails::add_unused(const LikeNodes& nodes, const Place& place,
+                           std::vector<UnusedWord>& unused) const {
+  each_tail(nodes, [&](const TextTail& tail) {
+    if (tail.is_to_block && place_of(nodes, tail) == place) unused.push_back(tail.word);
   });
 }
 

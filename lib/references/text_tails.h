@@ -7,25 +7,32 @@
 //
 // Structures of C have a text, its size and its capacity before a word that is in use. None of them
 // leads to itself like that, and what is in use leads to no free memory. But structures and objects
-// with strings may be of one size: only the nodes of one container are certainly of one type. So a
-// tail counts as unused in nodes of containers, each by itself, where at that word others of its
-// nodes have short texts, or where many of the addresses are of free memory.
+// with strings may be of one size: only the nodes of one container are certainly of one type, but
+// for those of a list whose elements are of classes derived from it. So a tail counts as unused in
+// nodes of containers, each container and size by itself, where at that word others of these nodes
+// have short texts, or where many of the addresses are of free memory. Of nodes of which malloc
+// gave a few 16 bytes more, those without decide.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "base/large_memory.h"
 #include "references/block_map.h"
+#include "references/container_nodes.h"
 #include "references/node_set.h"
 #include "references/reference.h"
+#include "references/storage_kind.h"
 #include "target/page_cache.h"
 
 namespace heapsnap {
 
 struct TextTail {
   UnusedWord word;
+  uint32_t words = 0;           // of the block that it lies in
   BlockNumber text = kNoBlock;  // with the characters
   bool is_to_block = false;     // the word leads to a block in use
   bool is_to_own = false;       // into the block that the string lies in
@@ -41,27 +48,47 @@ class TextTails {
   // In blocks with numbers below `blocks`.
   TextTails(std::vector<TextTail> tails, BlockNumber blocks);
 
-  // All nodes of one container, or many of them. From any thread.
-  void add_container(const NodeSet& nodes);
-  // The words that are not used, of those that lead to blocks, ascending, each once. Reads a
-  // bounded number of words through `cache`.
+  // Nodes of a container: all of them, or some, and the others by other calls. From any thread.
+  void add(const NodeContainer& container, const NodeSet& nodes);
+  // The words that are not used, of those that lead to blocks, ascending, each once: the same
+  // whatever thread came first. Reads a bounded number of words through `cache`.
   std::vector<UnusedWord> find_unused(const BlockMap& map, PageCache& cache);
 
  private:
-  // Some of a container's nodes.
+  // Where tails are compared: at one word of nodes of one size.
+  struct Place {
+    uint32_t words = 0;  // of the node
+    uint32_t word = 0;   // the tail
+    auto operator<=>(const Place&) const = default;
+  };
+  // Of the tails at a place.
+  struct Evidence {
+    uint64_t tails = 0;
+    uint64_t free = 0;  // of these: that lead to no block in use
+    uint64_t own = 0;   // that lead into the block they lie in
+
+    bool is_left_over() const;
+  };
+  // Of a container.
   struct LikeNodes {
     std::vector<BlockNumber> with_tails;
-    std::vector<BlockNumber> some;  // with or without
+    std::vector<BlockNumber> some;  // with or without: all of few, some of many
+    std::map<Place, Evidence> places;
   };
   class ShortTexts;
 
-  void find_unused(const LikeNodes& nodes, ShortTexts& short_texts,
-                   std::vector<UnusedWord>& unused);
+  template <typename Visit>
+  void each_tail(const LikeNodes& nodes, Visit visit) const;
+  void find_places(LikeNodes& nodes) const;
+  static Place place_of(const LikeNodes& nodes, const TextTail& tail);
+  // Adds those at that place that lead to blocks.
+  void add_unused(const LikeNodes& nodes, const Place& place,
+                  std::vector<UnusedWord>& unused) const;
 
   std::vector<TextTail> tails_;   // ascending by `word`
   LargeArray<uint8_t> has_tail_;  // of each block
   std::mutex mutex_;
-  std::vector<LikeNodes> containers_;
+  std::map<std::pair<StorageKind, uint64_t>, LikeNodes> containers_;  // by where it lies
 };
 
 }  // namespace heapsnap

@@ -1,7 +1,10 @@
 // Blocks with the characters of strings, and what the strings do not use.
 #include <doctest/doctest.h>
 
+#include <functional>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "references/container_storage.h"
@@ -77,9 +80,9 @@ struct TailHeap : ContainerHeap {
     return nodes;
   }
   // The addresses of nodes whose tails are not used.
-  Nodes unused() {
+  Nodes unused(const StartThread& start = {}) {
     Nodes found;
-    look([&](const BlockMap& map, ContainerStorage& all) {
+    const auto see = [&](const BlockMap& map, ContainerStorage& all) {
       std::vector<uint64_t> begins(map.blocks());
       for (const AddressRange& memory : map.memory()) {
         map.each_part(memory, [&](const BlockMap::Part& whole) {
@@ -90,7 +93,8 @@ struct TailHeap : ContainerHeap {
         CHECK(word.word == kTail);
         found.push_back(begins[word.block]);
       }
-    });
+    };
+    look(see, false, start);
     return found;
   }
 };
@@ -135,13 +139,14 @@ TEST_CASE("of a string whose characters are in a block, half of the buffer is no
     TailHeap::Nodes small;
     for (uint32_t i = 0; i < TailHeap::kLong; ++i) small.push_back(other.add_long(40));
     other.list(0, 4, small);
+    REQUIRE(other.kind(small[3]) == "std::list node");
     CHECK(other.unused().empty());
   }
   SUBCASE("also of a node that has 16 bytes more") {
     TailHeap other;
     const uint64_t larger = other.add_long(72);
-    const TailHeap::Nodes all = other.list(TailHeap::kLong - 1, 4, {larger});
-    CHECK(other.unused() == first_of(all, TailHeap::kLong));
+    const TailHeap::Nodes all = other.list(TailHeap::kLong, 4, {larger});
+    CHECK(other.unused() == first_of(all, TailHeap::kLong + 1));
   }
 }
 
@@ -150,12 +155,63 @@ TEST_CASE("strings elsewhere do not tell that structures of the same size are st
   heap.list(TailHeap::kLong, 0);
   CHECK(heap.unused().empty());
   SUBCASE("as nodes of another list") {
-    heap.list(0, 100);
+    const TailHeap::Nodes others = heap.list(0, 100);
+    REQUIRE(heap.kind(others[0]) == "std::list node");
+  }
+  SUBCASE("as larger nodes of this list, of another class") {
+    TailHeap other;
+    TailHeap::Nodes nodes;
+    for (uint32_t i = 0; i < TailHeap::kLong; ++i) nodes.push_back(other.add_long(104));
+    other.list(0, 100, nodes);
+    REQUIRE(other.kind(nodes[0]) == "std::list node");
+    CHECK(other.unused().empty());
   }
   SUBCASE("as objects of their own") {
     for (int i = 0; i < 100; ++i) heap.add_short();
   }
   CHECK(heap.unused().empty());
+}
+
+TEST_CASE("few short strings among many nodes tell nothing") {
+  constexpr uint32_t kNodes = 2000;
+  TailHeap heap;
+  const TailHeap::Nodes nodes = heap.list(kNodes, 4);
+  REQUIRE(heap.kind(nodes[0]) == "std::list node");
+  CHECK(heap.unused().empty());
+  SUBCASE("a tenth of them does, wherever they are") {
+    TailHeap other;
+    TailHeap::Nodes all;
+    for (uint32_t i = 0; i < kNodes; ++i) {
+      all.push_back(i % 10 == 0 && i > kNodes / 2 ? other.add_short() : other.add_long());
+    }
+    other.list(0, 0, all);
+    CHECK(other.unused().size() == kNodes - kNodes / 20 + 1);
+  }
+}
+
+TEST_CASE("of many containers each gets its share of the looks for short strings") {
+  constexpr uint32_t kLists = 120;
+  constexpr uint32_t kNodes = 600;  // together more than one thread is used for
+  constexpr uint32_t kShort = 60;
+  TailHeap heap;
+  for (uint32_t i = 0; i < kLists; ++i) heap.list(kNodes - kShort, kShort);
+  CHECK(heap.unused().size() == kLists * (kNodes - kShort));
+  CHECK(heap.unused([](std::function<void()> body) { return std::thread(std::move(body)); }) ==
+        heap.unused());
+}
+
+TEST_CASE("a string that lies where two pieces of memory meet is seen whole") {
+  constexpr uint64_t kPiece = 1 << 20;
+  constexpr uint64_t kMeet = test::kHeap + kPiece;
+  constexpr uint64_t kChunkHeader = 16;
+  TailHeap heap;
+  // Up to a node whose string has its capacity, and what is behind it, in the next piece.
+  while (kMeet - heap.end > 4096) heap.block(1016);
+  heap.block(kMeet - 32 - kChunkHeader - sizeof(uint64_t) - heap.end);
+  const uint64_t node = heap.add_long();
+  REQUIRE(node + 32 == kMeet);
+  const TailHeap::Nodes nodes = heap.list(TailHeap::kLong, 4, {node});
+  CHECK(heap.unused() == first_of(nodes, TailHeap::kLong + 1));
 }
 
 TEST_CASE("objects that are in no container may be of any type") {
@@ -182,6 +238,16 @@ TEST_CASE(
   }
   SUBCASE("not where they lead past their first bytes, as to a base class") {
     for (const uint64_t node : nodes) heap.put(node + 40, {heap.object + 8});
+    CHECK(heap.unused().empty());
+  }
+  SUBCASE("of large chunks, too") {
+    const uint64_t large = heap.block((128 << 10) - 8, ChunkState::kLargebin) + 4096;
+    heap.block(24);
+    for (uint32_t i = 0; i < kToFree; ++i) heap.put(nodes[i] + 40, {large});
+    CHECK(heap.unused() == to_blocks);
+  }
+  SUBCASE("not where they lead out of malloc's memory, as to an object that is not on the heap") {
+    for (uint32_t i = 0; i < kNodes / 2; ++i) heap.put(nodes[i] + 40, {heap.end + (1 << 16)});
     CHECK(heap.unused().empty());
   }
   SUBCASE("not in another object of that size") {
