@@ -8,6 +8,7 @@
 #include "report/json_head.h"
 #include "report/json_writer.h"
 #include "report/number_text.h"
+#include "report/reference_labels.h"
 #include "report/shell_word.h"
 #include "report/stack_frames.h"
 #include "report/stack_lines.h"
@@ -132,6 +133,14 @@ void print_chunk(Writer& out, const ChunkReportInput& input, const TextStyle& st
   if (knows_request(input)) line("asked for", size_text(chunk.usable - chunk.slack));
   print_stack(out, input, ink, width);
   if (input.read_contents) print_contents(out, input, ink, width);
+  const auto& references = input.metadata.references;
+  if (references && references->is_complete && is_live(chunk.state) && !chunk.is_thread_cache &&
+      !input.snapshot_path.empty()) {
+    print_next(out, "To see what keeps it alive, or that it is leaked:",
+               fmt::format("heapsnap why {} {}", address_text(chunk.pointer),
+                           shell_word(input.snapshot_path, "SNAPSHOT")),
+               ink, width);
+  }
 }
 
 void print_json_chunk(Writer& out, const ChunkReportInput& input) {

@@ -43,6 +43,18 @@ std::string callers_of(const std::string& name) {
   return text.empty() ? "called by nothing that has a name" : text;
 }
 
+// "connect_peers(int) ← worker(int) ← …": the outermost callers go first.
+std::string cut_callers(std::string label, size_t width) {
+  constexpr std::string_view kCallOf = " ← ";
+  constexpr std::string_view kMore = " ← …";
+  if (display_width(label) <= width) return label;
+  for (size_t end = 0; (end = label.rfind(kCallOf)) != std::string::npos;) {
+    label.resize(end);
+    if (display_width(label) + display_width(kMore) <= width) return label.append(kMore);
+  }
+  return cut_name(label, width);
+}
+
 }  // namespace
 
 const char* title_of(DiffBy by) {
@@ -105,8 +117,11 @@ std::vector<std::string> fitted_labels(DiffBy by, const std::vector<std::string>
   std::vector<std::string> result;
   size_t next = 0;
   for (const std::string& label : labels) {
-    const bool is_function = by == DiffBy::kStack && !label.starts_with(' ');
-    result.push_back(is_function ? functions[next++] : cut_name(label, width));
+    if (by == DiffBy::kStack && !label.starts_with(' ')) {
+      result.push_back(functions[next++]);
+    } else {
+      result.push_back(by == DiffBy::kLeak ? cut_callers(label, width) : cut_name(label, width));
+    }
   }
   return result;
 }

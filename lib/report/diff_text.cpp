@@ -336,15 +336,22 @@ class DiffPage {
                        [](const DiffSection& section) { return !section.ranked.empty(); });
   }
 
+  bool is_any_comparable() const {
+    return std::any_of(diff_.sections.begin(), diff_.sections.end(),
+                       [](const DiffSection& section) { return section.is_comparable(); });
+  }
+
   bool has_changed(DiffBy by) const {
     const DiffSection* const section = diff_.section(by);
     return section != nullptr && section->is_comparable() && !section->ranked.empty();
   }
 
   void print_more_steps(const std::string& newest) {
-    if (has_changed(DiffBy::kLeak)) {
-      print_step(out_, "To list the leaked blocks, and what leaked with them:",
-                 "heapsnap leaks " + newest, width_);
+    const auto& leaked = diff_.snapshots.back().leaked;
+    if (has_changed(DiffBy::kLeak) && leaked && leaked->count != 0) {
+      print_step(out_,
+                 "To see what is leaked, and what only that leads to:", "heapsnap leaks " + newest,
+                 width_);
     }
     if (has_changed(DiffBy::kClass)) {
       print_step(out_, "To see all objects of the language runtime, by class:",
@@ -375,6 +382,12 @@ class DiffPage {
     return fmt::format(", and {} {} resident",
                        size_text(static_cast<uint64_t>(std::abs(row.growth))),
                        row.growth < 0 ? "less" : "more");
+  }
+
+  std::vector<std::string> compared_words() const {
+    std::vector<std::string> words;
+    for (const std::string& path : input_.paths) words.push_back(shell_word(path, "SNAPSHOT"));
+    return words;
   }
 
   // `take`: the command for the snapshot that is to come; `compared`: the others.
@@ -409,8 +422,6 @@ class DiffPage {
 
   // Growth that goes on differs from churn by one more snapshot.
   void print_another_snapshot(const DiffSnapshot& live) {
-    std::vector<std::string> compared;
-    for (const std::string& path : input_.paths) compared.push_back(shell_word(path, "SNAPSHOT"));
     const bool has_grown = diff_.in_use.growth > 0 || diff_.resident.growth > 0;
     const std::string what =
         has_grown ? "The process has hardly grown: by less than 1 % and 1 MiB, in use and resident"
@@ -419,12 +430,18 @@ class DiffPage {
                     ". To tell slow growth from churn, take one more snapshot later, and see what "
                     "grew in each step:",
                 fmt::format("heapsnap attach {}", pid_word(live.process)),
-                fmt::format("{}", fmt::join(compared, " ")));
+                fmt::format("{}", fmt::join(compared_words(), " ")));
   }
 
   void print_next_command() {
     if (!has_changed()) {
-      print_next_comparison("Nothing that is compared has changed");
+      if (input_.by && !is_any_comparable()) {
+        print_next(out_,
+                   "Nothing was compared, for the reason above. To compare all that both tell:",
+                   fmt::format("heapsnap diff {}", fmt::join(compared_words(), " ")), ink_, width_);
+      } else {
+        print_next_comparison("Nothing that is compared has changed");
+      }
       return;
     }
     const std::string newest = shell_word(input_.paths.back(), "SNAPSHOT");
@@ -439,7 +456,7 @@ class DiffPage {
     if (last.leaked && first.leaked && last.leaked->bytes > first.leaked->bytes) {
       const uint64_t more = last.leaked->bytes - first.leaked->bytes;
       if (2 * static_cast<double>(more) > diff_.in_use.growth) {
-        print_next(out_, "To list the leaked blocks, and what leaked with them:",
+        print_next(out_, "To see what is leaked, and what only that leads to:",
                    "heapsnap leaks " + newest, ink_, width_);
         return;
       }

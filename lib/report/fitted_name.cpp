@@ -188,9 +188,11 @@ std::string fitted_name(std::string_view function, size_t width) {
     const std::string short_name = short_module(function.substr(0, function.rfind('+')));
     if (short_name.size() + begin.size() <= width) return short_name + std::string(begin);
     const size_t room = width - std::min(width, begin.size());
-    return room == 0 ? clipped(begin, width)
-                     : clipped(function.substr(0, function.size() - begin.size()), room) +
-                           std::string(begin);
+    if (room == 0) return clipped(begin, width);
+    // A letter or two would be the name of another module.
+    constexpr size_t kLeastModule = 3;
+    const std::string_view module = function.substr(0, function.size() - begin.size());
+    return (room < kLeastModule ? std::string(kCut) : clipped(module, room)) + std::string(begin);
   }
   const NameParts parts = parts_of_name(function);
   for (const NameForm& form : {NameForm{}, NameForm{.has_parameters = false},

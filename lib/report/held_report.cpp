@@ -136,11 +136,15 @@ void print_sources(Writer& out, const ReferenceReportInput& input, const HeldBlo
 // Who made it is what is left to ask.
 void print_next_of_leaked(Writer& out, const ReferenceReportInput& input, const HeldBlock& held,
                           const Ink& ink, size_t width) {
+  const std::string all_leaks = "heapsnap leaks " + source_word(input);
   if (held.source_count != 0) {
     print_next(out, "To see what points to the first of these:",
                fmt::format("heapsnap why {} {}", address_text(held.sources.front().block.address),
                            source_word(input)),
                ink, width);
+    if (!held.is_garbage && !held.block.is_mallocs_own) {
+      print_step(out, "To see all leaks, and which are cycles:", all_leaks, width);
+    }
   } else if (held.block.stack == 0 && can_still_be_tracked(input)) {
     print_tracking_of_leaks(out, input.metadata, ink, width);
   } else if (held.block.stack == 0 && input.metadata.freeze.method != FreezeMethod::kCore) {
@@ -151,7 +155,7 @@ void print_next_of_leaked(Writer& out, const ReferenceReportInput& input, const 
                    ". For the call stacks of all blocks, " + tracked_start_reason(process) + ":",
                tracked_start_command(process), ink, width);
   } else {
-    print_next(out, "To see all leaks:", "heapsnap leaks " + source_word(input), ink, width);
+    print_next(out, "To see all leaks:", all_leaks, ink, width);
   }
 }
 

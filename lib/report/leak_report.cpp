@@ -26,14 +26,16 @@ std::string tally_text(const Tally& tally) {
                      count_text(tally.count, "block", "blocks"));
 }
 
-// "12 × Session of 48 bytes", "12 × 200 to 216 bytes", "3 cycles with Session of 48 bytes"
+// "12 × Session of 48 bytes", "12 × 200 to 216 bytes", "3 cycles with blocks of 48 bytes"
 std::string group_text(const ReferenceReportInput& input, const LeakGroup& group) {
   const std::string type = type_label(input, group.type);
-  const std::string what =
-      (type.empty() ? "" : type + " of ") + block_sizes_label(group.least_size, group.most_size);
-  const bool is_cycle = group.kind == LeakKind::kCycle;
-  if (is_cycle) return fmt::format("{} with {}", count_text(group.count, "cycle", "cycles"), what);
-  return fmt::format("{} × {}", count_text(group.count), what);
+  const std::string sizes = block_sizes_label(group.least_size, group.most_size);
+  if (group.kind == LeakKind::kCycle) {
+    return fmt::format("{} with {} of {}", count_text(group.count, "cycle", "cycles"),
+                       type.empty() ? "blocks" : type, sizes);
+  }
+  return fmt::format("{} × {}{}", count_text(group.count), type.empty() ? "" : type + " of ",
+                     sizes);
 }
 
 // What the leaked blocks are, below their sum.

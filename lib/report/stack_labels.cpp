@@ -89,22 +89,22 @@ const RepeatedFrame* frame_at(const ChargedStack& stack, size_t distance, bool i
   return at < stack.frames.size() ? &stack.frames[at] : nullptr;
 }
 
-// How far from its charged frame a stack differs from any of the others; nothing when nowhere.
+// How far from their charged frames the stacks `alike` first differ; nothing when nowhere.
 std::optional<size_t> distance_of_difference(const std::vector<ChargedStack>& stacks,
-                                             const std::vector<size_t>& alike, size_t which,
+                                             const std::vector<size_t>& alike,
                                              const Distinction& by) {
-  const auto looks_like = [&](const RepeatedFrame& a, const RepeatedFrame& b) {
-    return function_label(a) == function_label(b) && a.times == b.times &&
-           detail_of(a, by.detail) == detail_of(b, by.detail);
+  const auto looks_like = [&](const RepeatedFrame* a, const RepeatedFrame* b) {
+    if (a == nullptr || b == nullptr) return a == b;
+    return function_label(*a) == function_label(*b) && a->times == b->times &&
+           detail_of(*a, by.detail) == detail_of(*b, by.detail);
   };
   // The charged frames differ in their offset at most, as they look now.
   for (size_t distance = by.detail == Detail::kOffset ? 0 : 1;; ++distance) {
-    const RepeatedFrame* const frame = frame_at(stacks[which], distance, by.is_outwards);
-    if (frame == nullptr) return std::nullopt;
+    const RepeatedFrame* const first = frame_at(stacks[alike.front()], distance, by.is_outwards);
     for (const size_t other : alike) {
-      const RepeatedFrame* const there = frame_at(stacks[other], distance, by.is_outwards);
-      if (there == nullptr || !looks_like(*frame, *there)) return distance;
+      if (!looks_like(first, frame_at(stacks[other], distance, by.is_outwards))) return distance;
     }
+    if (first == nullptr) return std::nullopt;
   }
 }
 
@@ -130,7 +130,10 @@ std::string label_of(const ChargedStack& stack, const Told& told, size_t width) 
   constexpr std::string_view kCalledBy = " ← ";
   const size_t others = size_t{told.inner.has_value()} + size_t{told.outer.has_value()};
   const size_t room = width - std::min(width, others * display_width(kCalledBy));
-  const size_t room_of_other = room / (others + 1);
+  const size_t share = room / (others + 1);
+  const RepeatedFrame& charged = stack.frames[stack.charged];
+  const size_t own = display_width(label_of(charged, told.charged, width));
+  const size_t room_of_other = own < share && others != 0 ? (room - own) / others : share;
   std::string inner;
   std::string outer;
   if (told.inner) {
@@ -142,9 +145,7 @@ std::string label_of(const ChargedStack& stack, const Told& told, size_t width) 
     outer += label_of(*frame_at(stack, *told.outer, true), told.outer_detail, room_of_other);
   }
   const size_t taken = display_width(inner) + display_width(outer);
-  return inner +
-         label_of(stack.frames[stack.charged], told.charged, width - std::min(width, taken)) +
-         outer;
+  return inner + label_of(charged, told.charged, width - std::min(width, taken)) + outer;
 }
 
 }  // namespace
@@ -164,11 +165,12 @@ std::vector<std::string> stack_labels(const StackReportInput& input, size_t widt
     for (size_t i = 0; i < labels.size(); ++i) by_label[labels[i]].push_back(i);
     for (const auto& [label, alike] : by_label) {
       if (alike.size() < 2) continue;
+      const auto distance = distance_of_difference(stacks, alike, by);
+      if (!distance) continue;
       for (const size_t i : alike) {
-        if (const auto distance = distance_of_difference(stacks, alike, i, by)) {
-          told[i].add(*distance, by);
-          labels[i] = label_of(stacks[i], told[i], width);
-        }
+        if (frame_at(stacks[i], *distance, by.is_outwards) == nullptr) continue;
+        told[i].add(*distance, by);
+        labels[i] = label_of(stacks[i], told[i], width);
       }
     }
   }

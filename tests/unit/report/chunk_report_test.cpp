@@ -82,6 +82,19 @@ TEST_CASE("the text says what the chunk is, and shows its bytes") {
         "00000028\n");
 }
 
+TEST_CASE("where references were taken, the next step is what keeps the block alive") {
+  ChunkSample sample;
+  const auto text_of = [&] {
+    return printed_chunk([&](Writer& out) {
+      print_chunk(out, sample.input(0x10011), {false, 80});
+    });
+  };
+  sample.metadata.references.emplace().is_complete = true;
+  CHECK(text_of().ends_with("    heapsnap why 0x10010 'my heap.hsnap'\n"));
+  sample.chunk.state = ChunkState::kTcache;
+  CHECK(text_of().find("heapsnap why") == std::string::npos);
+}
+
 TEST_CASE("of a large block the first bytes are printed, or those from the address on") {
   const ChunkSample sample;
   const auto text_of = [&](uint64_t at) {

@@ -213,6 +213,36 @@ TEST_CASE(
   CHECK(says(text_of(diff), "start it under heapsnap:\n    heapsnap run -- COMMAND\n"));
 }
 
+TEST_CASE("where nothing was compared, the next step compares the rest") {
+  SnapshotDiff diff = diff_of_entries(0);
+  diff.sections.front().by = DiffBy::kStack;
+  diff.sections.front().lacks = {DiffLack::kStacks, DiffLack::kStacks};
+  diff.sections.front().ranked.clear();
+  diff.sections.front().steps = 0;
+  std::string text;
+  Writer out(text);
+  print_diff(out, {diff, {"a.hsnap", "b.hsnap"}, DiffBy::kStack, {}}, 10, TextStyle{.width = 80});
+  out.flush();
+  CHECK(text.ends_with(
+      "What next\n"
+      "  Nothing was compared, for the reason above. To compare all that both tell:\n"
+      "    heapsnap diff a.hsnap b.hsnap\n"));
+}
+
+TEST_CASE("leaks are the next step where some are left, and a row loses its outermost callers") {
+  SnapshotDiff diff = diff_of_entries(0);
+  diff.sections.front().by = DiffBy::kLeak;
+  diff.sections.front().rows[0].name =
+      "cycles with connect_peers(int) ← worker(int) ← std::__invoke_impl(int) ← server+0xd4490()";
+  diff.sections.front().rows[0].held.clear();
+  diff.snapshots.front().leaked = Tally{2, 4096};
+  diff.snapshots.back().leaked = Tally{1, 64};
+  CHECK(says(text_of(diff), "  cycles with connect_peers(int) ← worker(int) ← …  "));
+  CHECK(says(text_of(diff), "    heapsnap leaks b.hsnap\n"));
+  diff.snapshots.back().leaked = Tally{};
+  CHECK(!says(text_of(diff), "heapsnap leaks"));
+}
+
 TEST_CASE("where no owner changed, the next step does not lead to those that did") {
   SnapshotDiff diff = diff_of_entries(0);
   CHECK(says(text_of(diff), "what the largest of them hold"));

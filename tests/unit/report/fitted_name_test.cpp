@@ -56,6 +56,7 @@ TEST_CASE("functions without a name keep their address") {
   const std::string cut = fitted_name("liblong-name.so.6+0xa5790()", 20);
   CHECK(cut.ends_with("+0xa5790()"));
   CHECK(display_width(cut) == 20);
+  CHECK(fitted_name("server+0x8270()", 11) == "…+0x8270()");
 }
 
 TEST_CASE("no name is wider than asked, whatever it is") {

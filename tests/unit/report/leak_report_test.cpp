@@ -135,6 +135,21 @@ TEST_CASE("a cycle is told with the other classes in it") {
   CHECK(says(json, "\"partners\":[\"shop::Cart\"]"));
 }
 
+TEST_CASE("the sizes of a cycle's blocks are not that of the cycle") {
+  HandmadeHeap heap;
+  const BlockNumber first = heap.add(56);
+  const BlockNumber second = heap.add(56);
+  heap.link(first, 8, second);
+  heap.link(second, 8, first);
+  const SnapshotStreams streams = heap.finish();
+  const RecordedStacks recorded;
+  const ReferenceReportInput input{heap.snapshot.metadata, heap.streams, recorded, "a.hsnap"};
+  const std::string text = printed_by([&](Writer& out) {
+    print_leaks(out, input, take_leak_census(streams, heap.streams), 20, TextStyle{});
+  });
+  CHECK(says(text, "  112 B in 2 blocks, 1 cycle with blocks of 56 bytes\n"));
+}
+
 TEST_CASE("nothing leaked is said, with what it cannot tell") {
   HandmadeHeap heap;
   heap.hold(heap.add_place(RootKind::kStack, "", 7), heap.add(24));

@@ -259,6 +259,7 @@ TEST_CASE("why shows each step to the block") {
   const std::string of_below = printed_by(
       [&](Writer& out) { print_held_block(out, reported.input(), *below, TextStyle{}); });
   CHECK(says(of_below, "    heapsnap why " + lost_address + " a.hsnap\n"));
+  CHECK(says(of_below, "    heapsnap leaks a.hsnap\n"));
   CHECK(says(of_lost, "    heapsnap inject 42\n    heapsnap leaks 42\n"));
   // Of a block that is older than the tracker, only another start tells.
   SnapshotMetadata tracked = reported.heap.snapshot.metadata;

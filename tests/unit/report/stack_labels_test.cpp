@@ -131,5 +131,8 @@ TEST_CASE("a line a stack has its charged frame, and as much of its callers as i
         std::vector<std::string>{"fill(Node*) node.h:7", "parse(int)", "load(int)"});
   CHECK(labels({8, 9}) == std::vector<std::string>{"make() ← parse(int)", "make() ← load(int)"});
   CHECK(labels({10, 11}) == std::vector<std::string>{"git+0x7000()+0x10", "git+0x7000()+0x20"});
+  // A short one leaves its room to the other.
+  CHECK(stack_labels(sample.input_of({8, 9}), 20) ==
+        std::vector<std::string>{"make() ← parse(int)", "make() ← load(int)"});
   CHECK(labels({4, 4}) == std::vector<std::string>{"parse(int)", "parse(int) (stack 2)"});
 }

@@ -8,8 +8,9 @@ import { filterField } from "./table";
 import type { View } from "./views";
 
 function groupTitle(group: LeakGroup): string {
-  const text = [group.type, sizeRange(group.least_size, group.most_size)].filter((part) => part !== undefined).join(" of ");
-  return group.kind === "cycle" ? `${counted(group.count, "cycle", "cycles")} with ${text}` : `${count(group.count)} × ${text}`;
+  const sizes = sizeRange(group.least_size, group.most_size);
+  if (group.kind === "cycle") return `${counted(group.count, "cycle", "cycles")} with ${group.type ?? "blocks"} of ${sizes}`;
+  return `${count(group.count)} × ${group.type === undefined ? "" : `${group.type} of `}${sizes}`;
 }
 
 // What the largest one leads to, as a tree: where in a block the next one is held.
