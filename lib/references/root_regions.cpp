@@ -112,8 +112,8 @@ class RegionSearch {
     }
   }
 
-  void claim_threads() {
-    const ThreadStacks stacks = find_thread_stacks(target_);
+  void claim_threads(std::span<const ThreadFrames> frames) {
+    const ThreadStacks stacks = find_thread_stacks(target_, frames);
     for (const AddressRange& dead : stacks.dead) claims_.exclude(dead);
     for (const ThreadStack& stack : stacks.stacks) {
       claims_.exclude({stack.range.begin, stack.live.begin});
@@ -320,10 +320,10 @@ class RegionSearch {
 }  // namespace
 
 RootRegions find_root_regions(Target& target, const LoadedModules& modules, const HeapModel& heap,
-                              const MemoryTaken& taken) {
+                              const MemoryTaken& taken, std::span<const ThreadFrames> frames) {
   RegionSearch search(target, modules);
   search.leave_out(heap, taken);
-  search.claim_threads();
+  search.claim_threads(frames);
   search.claim_modules();
   return search.take();
 }

@@ -24,6 +24,7 @@
 #include "heap/located_malloc.h"
 #include "references/loaded_modules.h"
 #include "references/root.h"
+#include "references/stack_frames.h"
 #include "references/static_tls.h"
 #include "target/target.h"
 
@@ -54,9 +55,9 @@ struct MemoryTaken {
   std::span<const AddressRange> slots = {};     // pages of runtimes: blocks, or unused
 };
 
-// Reads little: GOT words, and some kilobytes a thread.
+// `frames`: as for find_thread_stacks(). Reads little: GOT words, and some kilobytes a thread.
 RootRegions find_root_regions(Target& target, const LoadedModules& modules, const HeapModel& heap,
-                              const MemoryTaken& taken);
+                              const MemoryTaken& taken, std::span<const ThreadFrames> frames = {});
 
 // A register of a stopped thread. All are roots, the stack and the thread pointer, too: a stack
 // may lie in a block.

@@ -232,9 +232,12 @@ class StackSearch {
         blocks_(target),
         red_zone_(target.process().machine == Machine::kX86_64 ? kRedZone : 0) {}
 
-  ThreadStacks find() {
+  ThreadStacks find(std::span<const ThreadFrames> frames) {
     for (const Thread& thread : target_.threads()) {
       if (thread.registers) add(thread.tid, *thread.registers);
+    }
+    for (const ThreadFrames& of_thread : frames) {
+      for (const StackFrame& frame : of_thread.frames) pointers_.push_back(frame.begin);
     }
     std::sort(found_.stacks.begin(), found_.stacks.end(),
               [](const ThreadStack& a, const ThreadStack& b) { return a.range < b.range; });
@@ -320,14 +323,14 @@ class StackSearch {
   ControlBlocks blocks_;
   uint64_t red_zone_;
   ThreadStacks found_;
-  std::vector<Address> pointers_;  // stack pointers
+  std::vector<Address> pointers_;  // stack pointers, of all frames that are known
   std::unordered_set<int32_t> guessed_;
 };
 
 }  // namespace
 
-ThreadStacks find_thread_stacks(Target& target) {
-  return StackSearch(target).find();
+ThreadStacks find_thread_stacks(Target& target, std::span<const ThreadFrames> frames) {
+  return StackSearch(target).find(frames);
 }
 
 }  // namespace heapsnap

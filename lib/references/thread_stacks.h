@@ -16,9 +16,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/address.h"
+#include "references/stack_frames.h"
 #include "target/target.h"
 
 namespace heapsnap {
@@ -27,7 +29,8 @@ struct ThreadStack {
   int32_t tid = 0;
   Address control;     // the thread pointer; null of a stack that was not made by glibc
   AddressRange range;  // all of it, from the end of what is below on
-  // The part in use: from the red zone up. All of `range` when the thread runs on another stack.
+  // The part in use: from the red zone up, below the lowest frame: a signal handler's stack may be
+  // an array in a frame. All of `range` when the thread runs on another stack.
   AddressRange live;
   bool operator==(const ThreadStack&) const = default;
 };
@@ -39,7 +42,7 @@ struct ThreadStacks {
   std::vector<AddressRange> dead;
 };
 
-// Reads some kilobytes for each thread.
-ThreadStacks find_thread_stacks(Target& target);
+// `frames`: of the threads, as far as they are known. Reads some kilobytes for each thread.
+ThreadStacks find_thread_stacks(Target& target, std::span<const ThreadFrames> frames = {});
 
 }  // namespace heapsnap

@@ -238,10 +238,16 @@ void print_leaks(Writer& out, const ReferenceReportInput& input, const LeakCensu
                 width);
   }
   out.write("\n");
-  print_lines(out, "  ",
-              "A program that keeps addresses in another form (tagged, packed, or in the kernel as "
-              "epoll_data) hides its blocks: they look leaked, and are in use.",
-              width);
+  const bool shares_memory =
+      std::any_of(input.metadata.mappings.begin(), input.metadata.mappings.end(),
+                  [](const Mapping& mapping) { return mapping.shared && mapping.writable; });
+  print_lines(
+      out, "  ",
+      fmt::format("A program that keeps addresses in another form (tagged, packed, or in "
+                  "the kernel as epoll_data){} hides its blocks: they look leaked, and are "
+                  "in use.",
+                  shares_memory ? ", or in shared memory that this process has not touched," : ""),
+      width);
   print_next_of_leaks(out, input, census, shown_groups, ink, width);
 }
 

@@ -179,9 +179,9 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
   slots.insert(slots.end(), objects_.unused.begin(), objects_.unused.end());
   MemoryTaken all_taken = taken;
   all_taken.slots = slots;
-  regions_ = find_root_regions(*target_, modules_, heap, all_taken);
-  record_.bytes_unreadable += regions_.bytes_left_out;
   stacks_ = unwind_stacks(*target_, modules_);
+  regions_ = find_root_regions(*target_, modules_, heap, all_taken, stacks_);
+  record_.bytes_unreadable += regions_.bytes_left_out;
   FileMemory files = find_file_memory(*target_, file_lists(modules_), types_.types());
   types_.begin_reading(*target_, *map_, modules_, heap, files);
 

@@ -79,6 +79,17 @@ TEST_CASE("two stack pointers in one stack: the lower one counts") {
   CHECK(found.stacks.at(0).live.begin == numbered_stack(0).begin + 0x5000 - 128);
 }
 
+TEST_CASE("a signal handler's stack in a frame: what called it lies below, and counts") {
+  StackFixture fixture;
+  const Address block = fixture.threads.add(numbered_stack(0), 11);
+  const Address handler = numbered_stack(0).begin + 0x9000;
+  const Address interrupted = numbered_stack(0).begin + 0x5000;
+  fixture.threads.run(11, block, handler);
+  const ThreadFrames frames{11, {{handler, Address(0x401000)}, {interrupted, Address(0x402000)}}};
+  const ThreadStacks found = find_thread_stacks(fixture.target, {&frames, 1});
+  CHECK(found.stacks.at(0).live.begin == interrupted - 128);
+}
+
 TEST_CASE("a stack pointer at the very begin of a stack") {
   StackFixture fixture;
   const Address block = fixture.threads.add(numbered_stack(0), 11);

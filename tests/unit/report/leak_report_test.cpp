@@ -150,6 +150,24 @@ TEST_CASE("the sizes of a cycle's blocks are not that of the cycle") {
   CHECK(says(text, "  112 B in 2 blocks, 1 cycle with blocks of 56 bytes\n"));
 }
 
+TEST_CASE("what is only in shared memory may not be seen, where there is some") {
+  HandmadeHeap heap;
+  heap.add(56);
+  const SnapshotStreams streams = heap.finish();
+  const RecordedStacks recorded;
+  SnapshotMetadata& metadata = heap.snapshot.metadata;
+  const ReferenceReportInput input{metadata, heap.streams, recorded, "a.hsnap"};
+  const auto text_of = [&] {
+    return printed_by([&](Writer& out) {
+      print_leaks(out, input, take_leak_census(streams, heap.streams), 20, TextStyle{});
+    });
+  };
+  CHECK(!says(text_of(), "shared memory"));
+  Mapping& mapping = metadata.mappings.emplace_back();
+  mapping.shared = mapping.writable = true;
+  CHECK(says(text_of(), "or in shared memory that this process"));
+}
+
 TEST_CASE("nothing leaked is said, with what it cannot tell") {
   HandmadeHeap heap;
   heap.hold(heap.add_place(RootKind::kStack, "", 7), heap.add(24));
