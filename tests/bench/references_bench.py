@@ -39,6 +39,7 @@ def least(runs, key):
 
 def capture(heapsnap, pid, path, references):
     taken = run([heapsnap, "attach", str(pid), "-qf", "--freeze", "fork", "--references", references, "-o", path])
+    # Its time of the last change is that of the kernel's last tick: up to 4 ms too early.
     file = os.stat(path)
     report = json.loads(subprocess.run([heapsnap, "report", path, "-j"], capture_output=True, check=True).stdout)
     return taken | {"pause": report["freeze"]["pause_ns"] / 1e6, "bytes": file.st_size,

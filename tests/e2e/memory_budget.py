@@ -21,7 +21,7 @@ BUDGET = 8 * MIB
 # The target writes on until references are looked for, between two looks at what was copied,
 # and until the copy is gone.
 MOST_COPIED = BUDGET + HEAP // 4
-MOST_TRIES = 50
+MOST_TRIES = 10
 COPIED = re.compile(r"the process writes to its memory: up to \d+\.\d MiB were copied while its copy was read, "
                     r"more than the budget of 8\.0 MiB")
 # What other processes take counts, too, where it is noticed before the copies are.
