@@ -48,30 +48,42 @@ bool ContainerStorage::is_wanted(const LoadedModules& modules, Machine machine) 
 }
 
 bool ContainerStorage::keep_cut_word(const WordInMemory& word, BlockNumber block) {
-  if (!may_read_again() || cut_words_.size() >= kMostContainers) return false;
-  cut_words_.push_back({word.at, block, word.source, word.offset_in_block, is_on_stack_});
+  constexpr size_t kMostCutWords = 1 << 18;
+  const bool is_in_block = word.source < map_.first_slot();
+  if (!is_in_block || !may_read_again() || cut_words_.size() >= kMostCutWords) return false;
+  cut_words_.push_back({word.at, block, word.source, word.offset_in_block});
   return true;
 }
 
 void ContainerStorage::look_at_cut_words() {
+  is_on_stack_ = false;
+  std::array<std::byte, (kWordsBefore + kWordsFrom) * kWordBytes> bytes{};
   for (const CutWord& cut : std::exchange(cut_words_, {})) {
-    std::array<uint64_t, kWordsBefore + kWordsFrom> words{};
-    const auto read = [&](size_t i) {
-      const auto word =
-          cache_.word(cut.at - kWordsBefore * kWordBytes + i * kWordBytes, kWordBytes);
-      words.at(i) = word.value_or(0);
-      return word.has_value();
-    };
-    size_t first = kWordsBefore;
-    size_t end = kWordsBefore;
-    while (first > 0 && read(first - 1)) --first;
-    while (end < words.size() && read(end)) ++end;
-    is_on_stack_ = cut.is_on_stack;
-    const auto bytes = std::as_bytes(std::span(words).subspan(first, end - first));
-    look_among(
-        {cut.at, (kWordsBefore - first) * kWordBytes, bytes, cut.source, cut.offset_in_block},
-        cut.block);
+    const AddressRange around = present_around(cut);
+    const std::span<std::byte> wanted = std::span(bytes).first(around.size());
+    if (target_.memory().read(around.begin, wanted) != wanted.size()) continue;
+    look_among({cut.at, cut.at - around.begin, wanted, cut.source, cut.offset_in_block}, cut.block);
   }
+}
+
+// What lies around a word in its block, of pages that are there as the word's own page is: reading
+// another may cost the target something.
+AddressRange ContainerStorage::present_around(const CutWord& cut) {
+  const Address begin = cut.at - cut.offset_in_block;
+  const Address end = begin + map_.usable(begin, hint_);
+  AddressRange around{std::max(begin, cut.at - kWordsBefore * kWordBytes),
+                      std::min(end, cut.at + kWordsFrom * kWordBytes)};
+  PageResidency& residency = target_.residency();
+  const uint64_t page_size = residency.page_size();
+  const Address own = cut.at.align_down(page_size);
+  const auto is_there = [&residency](Address page) {
+    PageState state{};
+    residency.read(page, {&state, 1});
+    return state != PageState::kAbsent && state != PageState::kSwapped;
+  };
+  if (around.begin < own && !is_there(own - page_size)) around.begin = own;
+  if (around.end > own + page_size && !is_there(own + page_size)) around.end = own + page_size;
+  return around;
 }
 
 void ContainerStorage::mark(BlockNumber block, StorageKind kind) {

@@ -126,16 +126,15 @@ class ContainerStorage {
     uint32_t widths : 3;  // a bit each: characters of 1, 2, 4 bytes would fill the block
   };
 
-  // What is looked at before a word, and from it on.
-  static constexpr size_t kWordsBefore = 18;
+  // What is looked at before a word, but for streams, and from it on.
+  static constexpr size_t kWordsBefore = 1;
   static constexpr size_t kWordsFrom = 10;
-  // A word that came with fewer.
+  // A word of a block that came with fewer.
   struct CutWord {
     Address at;
-    BlockNumber block = kNoBlock;
+    BlockNumber block = kNoBlock;  // that it leads to
     BlockNumber source = kNoBlock;
     uint64_t offset_in_block = 0;
-    bool is_on_stack = false;
   };
 
   void look_among(const WordInMemory& word, BlockNumber block) {
@@ -160,9 +159,10 @@ class ContainerStorage {
       if (map_.may_hold(third)) look_at_deque(word, block, second);
     }
   }
-  // To look at it in follow(), when other memory may be read; false if that may not be.
+  // To look at it in follow(), when other memory may be read; false if it is not kept.
   bool keep_cut_word(const WordInMemory& word, BlockNumber block);
   void look_at_cut_words();
+  AddressRange present_around(const CutWord& cut);
   bool may_count_blocks(uint64_t word) const { return word != 0 && word <= map_.blocks(); }
   void add_container(const WordInMemory& word, const NodeContainer& container);
   void look_at_array(const WordInMemory& word, BlockNumber block, uint64_t end_of_capacity);

@@ -9,7 +9,7 @@ namespace {
 constexpr uint32_t kWordBytes = 8;
 constexpr uint32_t kFewTails = 16;
 // So many of a container's nodes are looked at for short texts, and so many in all.
-constexpr size_t kMostOfContainer = 256;
+constexpr size_t kMostOfContainer = 1024;
 constexpr size_t kMostLooks = 1 << 16;
 constexpr uint32_t kFewShortTexts = 4;
 constexpr size_t kFewLooks = 16;  // for each container, where there are many
@@ -77,7 +77,7 @@ void TextTails::add(const NodeContainer& container, const NodeSet& nodes) {
     if (has_tail_[node] != 0) like.with_tails.push_back(node);
   });
   if (nodes.added() >= container.count && like.with_tails.size() < kFewTails) return;
-  const uint64_t one_in = container.count / kMostOfContainer + 1;
+  const uint64_t one_in = std::max<uint64_t>(container.count / kMostOfContainer, 1);
   nodes.each([&](BlockNumber node) {
     if (shuffled(node) <= UINT32_MAX / one_in) like.some.push_back(node);
   });
@@ -89,27 +89,32 @@ void TextTails::add(const NodeContainer& container, const NodeSet& nodes) {
 
 std::vector<UnusedWord> TextTails::find_unused(const BlockMap& map, PageCache& cache) {
   struct Question {
-    const LikeNodes* nodes;
-    Place place;
+    const LikeNodes& nodes;
+    const Place& place;
+    Evidence& evidence;
   };
   std::vector<Question> questions;
-  std::vector<UnusedWord> unused;
   for (auto& [where, nodes] : containers_) {
     find_places(nodes);
-    std::ranges::sort(nodes.some, {}, shuffled);
-    for (const auto& [place, evidence] : nodes.places) {
+    std::sort(nodes.some.begin(), nodes.some.end(),
+              [](BlockNumber a, BlockNumber b) { return shuffled(a) < shuffled(b); });
+    for (auto& [place, evidence] : nodes.places) {
       if (evidence.tails < kFewTails) continue;
-      if (evidence.is_left_over()) {
-        add_unused(nodes, place, unused);
-      } else {
-        questions.push_back({&nodes, place});
-      }
+      evidence.is_unused = evidence.is_left_over();
+      if (!evidence.is_unused) questions.push_back({nodes, place, evidence});
     }
   }
   ShortTexts short_texts(map, cache);
-  const size_t share = std::max(kMostLooks / std::max<size_t>(questions.size(), 1), kFewLooks);
-  for (const auto& [nodes, place] : questions) {
-    if (short_texts.are_among(nodes->some, place, share)) add_unused(*nodes, place, unused);
+  const size_t share =
+      std::clamp(kMostLooks / std::max<size_t>(questions.size(), 1), kFewLooks, kMostOfContainer);
+  for (const Question& one : questions) {
+    one.evidence.is_unused = short_texts.are_among(one.nodes.some, one.place, share);
+  }
+  std::vector<UnusedWord> unused;
+  for (const auto& [where, nodes] : containers_) {
+    each_tail(nodes, [&, &nodes = nodes](const TextTail& tail) {
+      if (tail.is_to_block && is_unused(nodes, tail)) unused.push_back(tail.word);
+    });
   }
   std::sort(unused.begin(), unused.end());
   unused.erase(std::unique(unused.begin(), unused.end()), unused.end());
@@ -127,9 +132,9 @@ void TextTails::each_tail(const LikeNodes& nodes, Visit visit) const {
 
 void TextTails::find_places(LikeNodes& nodes) const {
   // What is taken for the same container twice.
-  std::ranges::sort(nodes.with_tails);
-  const auto again = std::ranges::unique(nodes.with_tails);
-  nodes.with_tails.erase(again.begin(), again.end());
+  std::sort(nodes.with_tails.begin(), nodes.with_tails.end());
+  nodes.with_tails.erase(std::unique(nodes.with_tails.begin(), nodes.with_tails.end()),
+                         nodes.with_tails.end());
   each_tail(nodes, [&](const TextTail& tail) {
     Evidence& evidence = nodes.places[{tail.words, tail.word.word}];
     ++evidence.tails;
@@ -139,19 +144,14 @@ void TextTails::find_places(LikeNodes& nodes) const {
 }
 
 // A rest that is too small for a chunk stays with the one before it.
-TextTails::Place TextTails::place_of(const LikeNodes& nodes, const TextTail& tail) {
+bool TextTails::is_unused(const LikeNodes& nodes, const TextTail& tail) {
   constexpr uint32_t kRestWords = 2;
-  const Place own{tail.words, tail.word.word};
-  if (nodes.places.at(own).tails >= kFewTails || tail.words < kRestWords) return own;
-  const Place without_rest{tail.words - kRestWords, tail.word.word};
-  return nodes.places.contains(without_rest) ? without_rest : own;
-}
-
-void TextTails::add_unused(const LikeNodes& nodes, const Place& place,
-                           std::vector<UnusedWord>& unused) const {
-  each_tail(nodes, [&](const TextTail& tail) {
-    if (tail.is_to_block && place_of(nodes, tail) == place) unused.push_back(tail.word);
-  });
+  const auto is_unused_in = [&](uint32_t words) {
+    const auto place = nodes.places.find({words, tail.word.word});
+    return place != nodes.places.end() && place->second.is_unused;
+  };
+  return is_unused_in(tail.words) ||
+         (tail.words > kRestWords && is_unused_in(tail.words - kRestWords));
 }
 
 }  // namespace heapsnap

@@ -8,10 +8,10 @@
 // Structures of C have a text, its size and its capacity before a word that is in use. None of them
 // leads to itself like that, and what is in use leads to no free memory. But structures and objects
 // with strings may be of one size: only the nodes of one container are certainly of one type, but
-// for those of a list whose elements are of classes derived from it. So a tail counts as unused in
+// for intrusive lists of objects of several classes. So a tail counts as unused in
 // nodes of containers, each container and size by itself, where at that word others of these nodes
-// have short texts, or where many of the addresses are of free memory. Of nodes of which malloc
-// gave a few 16 bytes more, those without decide.
+// have short texts, or where many of the addresses are of free memory; or in those that are 16 bytes
+// smaller, which malloc may have given beside what was asked for.
 #pragma once
 
 #include <cstdint>
@@ -66,6 +66,7 @@ class TextTails {
     uint64_t tails = 0;
     uint64_t free = 0;  // of these: that lead to no block in use
     uint64_t own = 0;   // that lead into the block they lie in
+    bool is_unused = false;
 
     bool is_left_over() const;
   };
@@ -80,10 +81,7 @@ class TextTails {
   template <typename Visit>
   void each_tail(const LikeNodes& nodes, Visit visit) const;
   void find_places(LikeNodes& nodes) const;
-  static Place place_of(const LikeNodes& nodes, const TextTail& tail);
-  // Adds those at that place that lead to blocks.
-  void add_unused(const LikeNodes& nodes, const Place& place,
-                  std::vector<UnusedWord>& unused) const;
+  static bool is_unused(const LikeNodes& nodes, const TextTail& tail);
 
   std::vector<TextTail> tails_;   // ascending by `word`
   LargeArray<uint8_t> has_tail_;  // of each block

@@ -239,6 +239,7 @@ class StackSearch {
     for (const ThreadFrames& of_thread : frames) {
       for (const StackFrame& frame : of_thread.frames) pointers_.push_back(frame.begin);
     }
+    std::sort(pointers_.begin(), pointers_.end());
     std::sort(found_.stacks.begin(), found_.stacks.end(),
               [](const ThreadStack& a, const ThreadStack& b) { return a.range < b.range; });
     end_at_neighbours();
@@ -280,15 +281,18 @@ class StackSearch {
               [](const ThreadStack& a, const ThreadStack& b) { return a.range < b.range; });
   }
 
+  std::optional<Address> lowest_pointer_in(const AddressRange& range) const {
+    const auto lowest = std::lower_bound(pointers_.begin(), pointers_.end(), range.begin);
+    if (lowest == pointers_.end() || *lowest >= range.end) return std::nullopt;
+    return *lowest;
+  }
+
   void set_live_part(ThreadStack& stack) const {
-    Address lowest = stack.range.end;
-    for (const Address sp : pointers_) {
-      if (stack.range.contains(sp)) lowest = std::min(lowest, sp);
-    }
     stack.live = stack.range;
-    if (lowest == stack.range.end) return;  // its thread runs elsewhere
-    const uint64_t room = lowest - stack.range.begin;
-    stack.live.begin = lowest - std::min(room, red_zone_);
+    const auto lowest = lowest_pointer_in(stack.range);
+    if (!lowest) return;  // its thread runs elsewhere
+    const uint64_t room = *lowest - stack.range.begin;
+    stack.live.begin = *lowest - std::min(room, red_zone_);
   }
 
   void add_dead() {
@@ -312,8 +316,7 @@ class StackSearch {
   }
 
   bool is_unused(const AddressRange& range) const {
-    return std::none_of(pointers_.begin(), pointers_.end(),
-                        [&range](Address sp) { return range.contains(sp); }) &&
+    return !lowest_pointer_in(range) &&
            std::none_of(found_.stacks.begin(), found_.stacks.end(),
                         [&range](const ThreadStack& stack) { return stack.range.overlaps(range); });
   }
@@ -323,7 +326,7 @@ class StackSearch {
   ControlBlocks blocks_;
   uint64_t red_zone_;
   ThreadStacks found_;
-  std::vector<Address> pointers_;  // stack pointers, of all frames that are known
+  std::vector<Address> pointers_;  // stack pointers, of all frames that are known; ascending
   std::unordered_set<int32_t> guessed_;
 };
 

@@ -44,13 +44,14 @@ std::string callers_of(const std::string& name) {
 }
 
 // "connect_peers(int) ← worker(int) ← …": the outermost callers go first.
-std::string cut_callers(std::string label, size_t width) {
+std::string cut_callers(const std::string& label, size_t width) {
   constexpr std::string_view kCallOf = " ← ";
   constexpr std::string_view kMore = " ← …";
   if (display_width(label) <= width) return label;
-  for (size_t end = 0; (end = label.rfind(kCallOf)) != std::string::npos;) {
-    label.resize(end);
-    if (display_width(label) + display_width(kMore) <= width) return label.append(kMore);
+  std::string inner = label;
+  for (size_t end = 0; (end = inner.rfind(kCallOf)) != std::string::npos;) {
+    inner.resize(end);
+    if (display_width(inner) + display_width(kMore) <= width) return inner.append(kMore);
   }
   return cut_name(label, width);
 }

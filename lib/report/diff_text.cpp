@@ -437,7 +437,7 @@ class DiffPage {
     if (!has_changed()) {
       if (input_.by && !is_any_comparable()) {
         print_next(out_,
-                   "Nothing was compared, for the reason above. To compare all that both tell:",
+                   "Nothing was compared, for the reason above. To compare what they do tell:",
                    fmt::format("heapsnap diff {}", fmt::join(compared_words(), " ")), ink_, width_);
       } else {
         print_next_comparison("Nothing that is compared has changed");

@@ -238,9 +238,10 @@ void print_leaks(Writer& out, const ReferenceReportInput& input, const LeakCensu
                 width);
   }
   out.write("\n");
-  const bool shares_memory =
-      std::any_of(input.metadata.mappings.begin(), input.metadata.mappings.end(),
-                  [](const Mapping& mapping) { return mapping.shared && mapping.writable; });
+  const bool shares_memory = std::any_of(
+      input.metadata.mappings.begin(), input.metadata.mappings.end(), [](const Mapping& mapping) {
+        return mapping.shared && (mapping.writable || mapping.deleted);
+      });
   print_lines(
       out, "  ",
       fmt::format("A program that keeps addresses in another form (tagged, packed, or in "

@@ -78,7 +78,9 @@ def check(tool, command):
     again = re.search(r"^All of it:\n  heapsnap (.*)$", text, re.MULTILINE)[1]
     whole = tool.run(*again.split()).stdout
     assert "All of it" not in whole and "far away" in whole and "not stored: " in whole, whole
-    assert int(whole.splitlines()[-1], 16) == far["usable"], whole
+    dump, step = whole.split("\n\nWhat next\n")
+    assert int(dump.splitlines()[-1], 16) == far["usable"], whole
+    assert f"heapsnap why {far['addr']} chunk.hsnap" in step, step
     free = tool.chunk(name, freed + 100)
     assert free["state"] not in ("used", "mmapped") and "frames" not in free, free
     return name, tool.chunk(name, small)

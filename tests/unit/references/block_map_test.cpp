@@ -166,3 +166,24 @@ TEST_CASE("a map takes no more memory than it may") {
   CHECK(map.why_not().find("memory") != std::string::npos);
   CHECK(map.blocks() == 0);
 }
+
+TEST_CASE("what lies between heap segments is among no chunks, though what is free in them is") {
+  constexpr Address kFirst{0x560000000000};
+  constexpr Address kSecond{0x560000100000};
+  constexpr uint64_t kLarge = 128 << 10;
+  BlockMap map(Machine::kX86_64, kPlenty);
+  const std::vector<uint64_t> sizes{48, kLarge, 48};
+  const std::vector<ChunkState> states{ChunkState::kUsed, ChunkState::kLargebin, ChunkState::kUsed};
+  map.on_batch({0, 0, kFirst, sizes, states});
+  map.on_batch({0, 1, kSecond, sizes, states});
+  map.seal();
+  BlockMap::Hint hint;
+  const auto is_among = [&](Address at) { return map.is_among_chunks(at.value(), hint); };
+  CHECK(is_among(kFirst + 16));
+  CHECK(is_among(kFirst + kLarge / 2));
+  CHECK(is_among(kSecond + kLarge / 2));
+  CHECK(is_among(kSecond + 48 + kLarge + 16));
+  CHECK(!is_among(kFirst + 3 * kLarge));
+  CHECK(map.may_hold(kFirst.value() + 3 * kLarge));
+  CHECK(!is_among(kSecond + 3 * kLarge));
+}

@@ -225,7 +225,7 @@ TEST_CASE("where nothing was compared, the next step compares the rest") {
   out.flush();
   CHECK(text.ends_with(
       "What next\n"
-      "  Nothing was compared, for the reason above. To compare all that both tell:\n"
+      "  Nothing was compared, for the reason above. To compare what they do tell:\n"
       "    heapsnap diff a.hsnap b.hsnap\n"));
 }
 
