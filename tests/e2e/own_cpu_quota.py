@@ -14,7 +14,7 @@ import tempfile
 
 from memory_budget import SKIPPED
 
-HEAP = 256  # MiB, which take longer to read than the quota and real-time priority (20 ms) last
+HEAP = 768  # MiB, which take longer to read than the quota and real-time priority (20 ms) last
 QUOTA, PERIOD = 2000, 100000  # microseconds
 
 
