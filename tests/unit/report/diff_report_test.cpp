@@ -223,10 +223,10 @@ TEST_CASE("where nothing was compared, the next step compares the rest") {
   Writer out(text);
   print_diff(out, {diff, {"a.hsnap", "b.hsnap"}, DiffBy::kStack, {}}, 10, TextStyle{.width = 80});
   out.flush();
-  CHECK(text.ends_with(
-      "What next\n"
-      "  Nothing was compared, for the reason above. To compare what they do tell:\n"
-      "    heapsnap diff a.hsnap b.hsnap\n"));
+  CHECK(
+      text.ends_with("What next\n"
+                     "  Nothing was compared, for the reason above. To compare what they do tell:\n"
+                     "    heapsnap diff a.hsnap b.hsnap\n"));
 }
 
 TEST_CASE("leaks are the next step where some are left, and a row loses its outermost callers") {
