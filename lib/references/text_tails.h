@@ -8,10 +8,10 @@
 // Structures of C have a text, its size and its capacity before a word that is in use. None of them
 // leads to itself like that, and what is in use leads to no free memory. But structures and objects
 // with strings may be of one size: only the nodes of one container are certainly of one type, but
-// for intrusive lists of objects of several classes. So a tail counts as unused in
-// nodes of containers, each container and size by itself, where at that word others of these nodes
-// have short texts, or where many of the addresses are of free memory; or in those that are 16 bytes
-// smaller, which malloc may have given beside what was asked for.
+// for intrusive lists of objects of several classes. So a tail counts as unused in nodes of
+// containers, each container and size by itself, where at that word others of these nodes have
+// short texts, or where many of the addresses are of free memory; or where one of these holds of
+// nodes that are 16 bytes smaller: malloc gives a few more than they were asked for.
 #pragma once
 
 #include <cstdint>
