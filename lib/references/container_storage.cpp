@@ -14,6 +14,7 @@ namespace heapsnap {
 namespace {
 
 constexpr uint64_t kPageBytes = 4096;
+constexpr uint64_t kLargeText = 4096;   // characters
 constexpr uint64_t kTextInString = 16;  // bytes that a std::string has room for itself
 constexpr unsigned kTextWidths = 3;     // of a character: 1, 2 and 4 bytes
 constexpr uint64_t kLooksABlock = 4;
@@ -126,6 +127,8 @@ void ContainerStorage::look_at_text(const WordInMemory& word, BlockNumber block,
   uint64_t address = 0;
   word.beside(0, address);
   if (is_on_stack_ || size >= kLongest) return;
+  // A coroutine's stack (stack_t has flags there) or an arena that was reset looks empty, too.
+  if (size == 0 && capacity >= kLargeText) return;
   uint32_t widths = 0;
   for (uint32_t i = 0; i < kTextWidths; ++i) {
     const bool is_long = capacity << i >= kTextInString;
@@ -444,7 +447,6 @@ void ContainerStorage::check_texts() {
 bool ContainerStorage::is_text(Address begin, uint64_t size, uint32_t width) {
   constexpr uint64_t kMostLookedAt = 32;
   constexpr uint64_t kMostBytesLookedAt = 64;
-  constexpr uint64_t kLargeText = 4096;
   constexpr uint64_t kLastCharacter = 0x10ffff;
   const auto character = [&](uint64_t number) -> std::optional<uint64_t> {
     uint64_t value = 0;

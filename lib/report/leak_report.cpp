@@ -242,13 +242,12 @@ void print_leaks(Writer& out, const ReferenceReportInput& input, const LeakCensu
       input.metadata.mappings.begin(), input.metadata.mappings.end(), [](const Mapping& mapping) {
         return mapping.shared && (mapping.writable || mapping.deleted);
       });
-  print_lines(
-      out, "  ",
-      fmt::format("A program that keeps addresses in another form (tagged, packed, or in "
-                  "the kernel as epoll_data){} hides its blocks: they look leaked, and are "
-                  "in use.",
-                  shares_memory ? ", or in shared memory that this process has not touched," : ""),
-      width);
+  print_lines(out, "  ",
+              fmt::format("A program that keeps addresses in another form (tagged, packed, or in "
+                          "the kernel as epoll_data){} hides its blocks: they look leaked, and are "
+                          "in use.",
+                          shares_memory ? ", or in shared memory that is not mapped in now," : ""),
+              width);
   print_next_of_leaks(out, input, census, shown_groups, ink, width);
 }
 

@@ -286,6 +286,17 @@ TEST_CASE("what lies behind a block is not of a string in it") {
   CHECK(heap.kind(text) == "std::string characters");
 }
 
+TEST_CASE("a large block that is empty by its size may be a stack or an arena") {
+  ContainerHeap heap;
+  const uint64_t stack = heap.block(65'544);
+  const uint64_t holder = heap.block(56);
+  heap.put(holder + 8, {stack, 0, 65'536});
+  CHECK(heap.kind(stack) == "");
+  heap.put(stack, {0x7878787878787878});
+  heap.put(holder + 8, {stack, 8, 65'536});
+  CHECK(heap.kind(stack) == "std::string characters");
+}
+
 TEST_CASE("large binary data is not taken for characters") {
   ContainerHeap heap;
   const uint64_t text = heap.block(5000);

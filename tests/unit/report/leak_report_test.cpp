@@ -165,7 +165,7 @@ TEST_CASE("what is only in shared memory may not be seen, where there is some") 
   CHECK(!says(text_of(), "shared memory"));
   Mapping& mapping = metadata.mappings.emplace_back();
   mapping.shared = mapping.writable = true;
-  CHECK(says(text_of(), "or in shared memory that this process"));
+  CHECK(says(text_of(), "or in shared memory that is not"));
 }
 
 TEST_CASE("nothing leaked is said, with what it cannot tell") {
