@@ -1,6 +1,7 @@
 #include "report/diff_report.h"
 #include "report/json_writer.h"
 #include "report/number_text.h"
+#include "report/shell_word.h"
 
 namespace heapsnap {
 
@@ -134,6 +135,15 @@ void write_snapshot(JsonWriter& json, const DiffSnapshot& snapshot, const std::s
 }
 
 }  // namespace
+
+std::string DiffReportInput::snapshot_words() const {
+  std::string words;
+  for (const std::string& path : paths) {
+    if (!words.empty()) words += ' ';
+    words += shell_word(path, "SNAPSHOT");
+  }
+  return words;
+}
 
 bool DiffReportInput::is_past_bound() const {
   if (!bound) return false;

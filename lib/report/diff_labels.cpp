@@ -23,10 +23,10 @@ std::string account_label(const std::string& name) {
 }
 
 constexpr size_t kFunctionWidth = 40;
+constexpr std::string_view kCallOf = " ← ";
 
 // What is below the function of a row of stacks, in short: "← parse ← main".
 std::string callers_of(const std::string& name) {
-  constexpr std::string_view kCallOf = " ← ";
   constexpr size_t kMostCallers = 4;
   std::string text;
   size_t begin = name.find(kCallOf);
@@ -45,7 +45,6 @@ std::string callers_of(const std::string& name) {
 
 // "connect_peers(int) ← worker(int) ← …": the outermost callers go first.
 std::string cut_callers(const std::string& label, size_t width) {
-  constexpr std::string_view kCallOf = " ← ";
   constexpr std::string_view kMore = " ← …";
   if (display_width(label) <= width) return label;
   std::string inner = label;

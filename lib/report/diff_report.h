@@ -22,6 +22,8 @@ struct DiffReportInput {
   // Of what `bound` is for. Whether it is known in two snapshots.
   const DiffRow& measured() const { return diff.measured(by); }
   bool is_past_bound() const;
+  // The snapshots in a command: "old.hsnap 'my new.hsnap'".
+  std::string snapshot_words() const;
 };
 
 // Which processes they are of; memory in use; then the rows of each kind of sums, `limit` at most

@@ -1,3 +1,6 @@
+// A comparison as text: one page, whose tables have the same columns, and whose next step depends on
+// all that is above it. What its rows are called is in diff_labels.h, what was not compared in
+// diff_lacks.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -384,12 +387,6 @@ class DiffPage {
                        row.growth < 0 ? "less" : "more");
   }
 
-  std::vector<std::string> compared_words() const {
-    std::vector<std::string> words;
-    for (const std::string& path : input_.paths) words.push_back(shell_word(path, "SNAPSHOT"));
-    return words;
-  }
-
   // `take`: the command for the snapshot that is to come; `compared`: the others.
   void print_later(const std::string& why, const std::string& take, const std::string& compared) {
     const std::string later = free_file_name("later.hsnap");
@@ -429,8 +426,7 @@ class DiffPage {
     print_later(what +
                     ". To tell slow growth from churn, take one more snapshot later, and see what "
                     "grew in each step:",
-                fmt::format("heapsnap attach {}", pid_word(live.process)),
-                fmt::format("{}", fmt::join(compared_words(), " ")));
+                fmt::format("heapsnap attach {}", pid_word(live.process)), input_.snapshot_words());
   }
 
   void print_next_command() {
@@ -438,7 +434,7 @@ class DiffPage {
       if (input_.by && !is_any_comparable()) {
         print_next(out_,
                    "Nothing was compared, for the reason above. To compare what they do tell:",
-                   fmt::format("heapsnap diff {}", fmt::join(compared_words(), " ")), ink_, width_);
+                   "heapsnap diff " + input_.snapshot_words(), ink_, width_);
       } else {
         print_next_comparison("Nothing that is compared has changed");
       }

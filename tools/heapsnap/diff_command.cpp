@@ -9,7 +9,6 @@
 #include "base/byte_size.h"
 #include "base/error.h"
 #include "report/diff_report.h"
-#include "report/shell_word.h"
 #include "report/terminal_text.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/option_parser.h"
@@ -112,11 +111,10 @@ void require_measured(const DiffReportInput& input) {
   const bool is_last = !values.empty() && values.front();
   std::string compare = "heapsnap diff";
   if (input.by) compare += " --by " + std::string(to_string(*input.by));
-  for (const std::string& path : input.paths) compare += " " + shell_word(path, "SNAPSHOT");
   throw Error(ErrorKind::kUnsupported,
               "--fail-on-growth" + (input.by ? " by " + std::string(to_string(*input.by)) : ""),
               std::string("the ") + (is_last ? "last" : "first") + " snapshot does not tell it",
-              "see why, and how to take one that does: " + compare);
+              "see why, and how to take one that does: " + compare + " " + input.snapshot_words());
 }
 
 }  // namespace

@@ -67,6 +67,11 @@ struct TailHeap : ContainerHeap {
     put(node + 16, {node + 32, size, 0x7878, object});
     return node;
   }
+  Nodes long_ones(uint64_t bytes) {
+    Nodes nodes;
+    for (uint32_t i = 0; i < kLong; ++i) nodes.push_back(add_long(bytes));
+    return nodes;
+  }
   // Makes a list of what is in `nodes`, so many long ones and so many short ones.
   Nodes list(uint32_t long_ones, uint32_t short_ones, Nodes nodes = {}) {
     for (uint32_t i = 0; i < long_ones; ++i) nodes.push_back(add_long());
@@ -83,15 +88,9 @@ struct TailHeap : ContainerHeap {
   Nodes unused(const StartThread& start = {}) {
     Nodes found;
     const auto see = [&](const BlockMap& map, ContainerStorage& all) {
-      std::vector<uint64_t> begins(map.blocks());
-      for (const AddressRange& memory : map.memory()) {
-        map.each_part(memory, [&](const BlockMap::Part& whole) {
-          begins[whole.block] = whole.block_begin.value();
-        });
-      }
       for (const UnusedWord& word : all.take_unused_words()) {
         CHECK(word.word == kTail);
-        found.push_back(begins[word.block]);
+        found.push_back(map.address_of(word.block).value());
       }
     };
     look(see, false, start);
@@ -136,17 +135,14 @@ TEST_CASE("of a string whose characters are in a block, half of the buffer is no
   }
   SUBCASE("not past the block's end") {
     TailHeap other;
-    TailHeap::Nodes small;
-    for (uint32_t i = 0; i < TailHeap::kLong; ++i) small.push_back(other.add_long(40));
+    const TailHeap::Nodes small = other.long_ones(40);
     other.list(0, 4, small);
     REQUIRE(other.kind(small[3]) == "std::list node");
     CHECK(other.unused().empty());
   }
   SUBCASE("also of nodes that have 16 bytes more") {
     TailHeap other;
-    TailHeap::Nodes larger;
-    for (uint32_t i = 0; i < TailHeap::kLong; ++i) larger.push_back(other.add_long(72));
-    const TailHeap::Nodes all = other.list(TailHeap::kLong, 4, larger);
+    const TailHeap::Nodes all = other.list(TailHeap::kLong, 4, other.long_ones(72));
     CHECK(other.unused() == first_of(all, 2 * TailHeap::kLong));
   }
 }
@@ -161,8 +157,7 @@ TEST_CASE("strings elsewhere do not tell that structures of the same size are st
   }
   SUBCASE("as larger nodes of this list, of another class") {
     TailHeap other;
-    TailHeap::Nodes nodes;
-    for (uint32_t i = 0; i < TailHeap::kLong; ++i) nodes.push_back(other.add_long(104));
+    const TailHeap::Nodes nodes = other.long_ones(104);
     other.list(0, 100, nodes);
     REQUIRE(other.kind(nodes[0]) == "std::list node");
     CHECK(other.unused().empty());
