@@ -1,5 +1,5 @@
-// A comparison as text: one page, whose tables have the same columns, and whose next step depends on
-// all that is above it. What its rows are called is in diff_labels.h, what was not compared in
+// A comparison as text: one page, whose tables have the same columns, and whose next step depends
+// on all that is above it. What its rows are called is in diff_labels.h, what was not compared in
 // diff_lacks.h.
 #include <fmt/format.h>
 
