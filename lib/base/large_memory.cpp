@@ -15,7 +15,7 @@ constexpr size_t kHugePage = 2 << 20;
 
 // From here on a mapping of its own, aligned so that all of it can be huge pages.
 constexpr bool is_mapped(size_t size) {
-  return size >= 2 * kHugePage;
+  return size >= kHugePage;
 }
 
 size_t whole_pages(size_t size) {

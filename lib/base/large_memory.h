@@ -2,9 +2,12 @@
 //
 // A large one grows by mremap(2), so that growing needs no second copy, and asks the kernel for
 // huge pages, because arrays of this size are read in no order: without them, half of the time goes
-// into address translation. What was never touched takes no memory.
+// into address translation. What was never touched takes no memory. realloc(3) would copy that, too:
+// reading it maps the page of zeros, and the write that comes later interrupts all processors which
+// run a thread of heapsnap, to have them forget that page.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -87,6 +90,10 @@ class LargeArray {
     return data() + size_;
   }
   void add_filled(size_t count) { size_ += count; }
+  void append_zeros(size_t count) {
+    std::fill_n(room(count), count, T{});
+    size_ += count;
+  }
   // Only to less.
   void truncate(size_t size) { size_ = size; }
   // Gives back what growing took too much.

@@ -78,6 +78,13 @@ uint8_t* BlockEdges::put_part(uint8_t* begin, const ReferenceBatch& batch, size_
   return out;
 }
 
+void BlockEdges::expect(BlockNumber blocks) {
+  constexpr uint64_t kBytesOfBlock = 8;  // more grow it
+  const uint64_t groups = (uint64_t{blocks} >> kGroupBits) + 1;
+  groups_.reserve(std::min(groups, most_bytes_ / sizeof(uint64_t)));
+  bytes_.reserve(std::min(kBytesOfBlock * blocks, most_bytes_));
+}
+
 void BlockEdges::on_references(const ReferenceBatch& batch) {
   constexpr size_t kMostOfNumber = 5;
   constexpr size_t kMostOfLength = 1 + sizeof(uint64_t);

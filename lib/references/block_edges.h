@@ -27,6 +27,9 @@ class BlockEdges final : public ReferenceSink {
   // `next` outlives this. With more than `most_bytes` there are none (is_cut_off()).
   BlockEdges(ReferenceSink& next, uint64_t most_bytes) : next_(next), most_bytes_(most_bytes) {}
 
+  // Makes room for so many blocks of a few references each, instead of growing. What is not filled
+  // takes no memory. Throws std::bad_alloc.
+  void expect(BlockNumber blocks);
   void on_references(const ReferenceBatch& batch) override;
   // After the last one. `map` is the one whose blocks the references are of.
   void seal(const BlockMap& map);

@@ -17,7 +17,7 @@ void BlockMap::refuse(std::string why) {
   if (!why_not_.empty()) return;
   why_not_ = std::move(why);
   is_open_ = false;
-  cells_ = {};
+  cells_.release();
   spans_ = {};
 }
 
@@ -35,7 +35,8 @@ void BlockMap::close_span() {
   span.end = open_end_;
   // The last chunk may reach past the cell in which it begins.
   const uint64_t places = (span.end - span.begin) >> place_shift_;
-  cells_.resize(span.first_cell + (places + kPlaces - 1) / kPlaces);
+  const uint64_t end = span.first_cell + (places + kPlaces - 1) / kPlaces;
+  if (end > cells_.size()) cells_.append_zeros(end - cells_.size());
 }
 
 bool BlockMap::is_small(uint64_t size) const {
@@ -49,7 +50,7 @@ BlockMap::Cell* BlockMap::make_cell(uint64_t index) {
       refuse("the heap has more chunks than there is memory for a map of them");
       return nullptr;
     }
-    cells_.resize(index + 1);
+    cells_.append_zeros(index + 1 - cells_.size());
   }
   return &cells_[index];
 }
@@ -319,10 +320,10 @@ Address BlockMap::address_of(BlockNumber block) const {
   const Span& span = spans_[*std::prev(after)];
   if (span.first_cell == kNoCells) return Address(span.begin + header_);
   const uint32_t rank = block - span.first;
-  const auto cells = cells_.begin() + static_cast<ptrdiff_t>(span.first_cell);
+  const Cell* const cells = cells_.begin() + span.first_cell;
   const uint64_t places = (span.end - span.begin) >> place_shift_;
-  const auto end = cells + static_cast<ptrdiff_t>((places + kPlaces - 1) / kPlaces);
-  const auto cell = std::prev(std::upper_bound(
+  const Cell* const end = cells + (places + kPlaces - 1) / kPlaces;
+  const Cell* const cell = std::prev(std::upper_bound(
       cells, end, rank, [](uint32_t number, const Cell& each) { return number < each.rank; }));
   uint64_t live = cell->live;
   for (uint32_t i = cell->rank; i < rank; ++i) live &= live - 1;

@@ -24,6 +24,7 @@
 
 #include "base/address.h"
 #include "base/count_bits.h"
+#include "base/large_memory.h"
 #include "heap/chunk.h"
 #include "references/reference.h"
 #include "references/slot_map.h"
@@ -228,7 +229,7 @@ class BlockMap final : public ChunkSink {
   uint64_t open_end_ = 0;  // of the last chunk of the open span
   uint32_t segment_ = 0;
   std::vector<AddressRange> segments_;  // of chunks that were received; once sealed, ascending
-  std::vector<Cell> cells_;
+  LargeArray<Cell> cells_;
   std::vector<Span> spans_;
   std::vector<uint64_t> begins_;     // of spans_, once sealed
   std::vector<uint32_t> by_number_;  // spans_, in the order of their blocks' numbers

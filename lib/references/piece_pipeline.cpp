@@ -28,7 +28,7 @@ ScannedPiece PiecePipeline::make_piece() {
   }
   ScannedPiece piece = std::move(free_.back());
   free_.pop_back();
-  piece.words.clear();
+  piece.words.truncate(0);
   piece.first_words.clear();
   return piece;
 }

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "base/address.h"
+#include "base/large_memory.h"
 #include "references/reference.h"
 
 namespace heapsnap {
@@ -54,7 +55,7 @@ struct ScannedPiece {
   std::span<const std::byte> bytes;
   bool in_slots = false;               // of a language runtime, not in blocks of malloc
   std::vector<std::byte> memory;       // what the bytes lie in, if another thread may look at them
-  std::vector<FoundReference> words;   // ascending
+  LargeArray<FoundReference> words;    // ascending
   std::vector<FirstWord> first_words;  // the same
 };
 

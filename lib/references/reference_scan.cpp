@@ -276,6 +276,7 @@ class alignas(64) PieceLookup {
 
   template <typename Word>
   void run_as() {
+    piece_->words.reserve(piece_->bytes.size() / sizeof(Word));  // all may be references
     if (piece_->in_slots) {
       return look_at_slots<Word>(piece_->from, piece_->bytes, map_, lookup_, room_);
     }

@@ -190,7 +190,10 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
   }
   entry_of_block_ = LargeArray<TypeNumber>(map_->blocks());
   if (!debug_types_) look_for_debug_types();
-  if (storage_ || debug_types_->is_wanted()) edges_.emplace(writer, budget_->bytes());
+  if (storage_ || debug_types_->is_wanted()) {
+    edges_.emplace(writer, budget_->bytes());
+    edges_->expect(record_.blocks);
+  }
   ReferenceSink& kept = edges_ ? static_cast<ReferenceSink&>(*edges_) : writer;
   // Where no block looks like an object, slots in use are blocks all the same.
   const bool has_objects = map_->slots().size() != 0 || map_->slots().classes().size() > 1;

@@ -8,7 +8,7 @@
 using namespace heapsnap;
 
 TEST_CASE("a large array keeps its values while it grows and shrinks") {
-  // 4 MiB, from which on it is a mapping, lies on the way.
+  // 2 MiB, from which on it is a mapping, lies on the way.
   LargeArray<uint32_t> array;
   constexpr uint32_t kValues = 5'000'000;
   for (uint32_t i = 0; i < kValues; ++i) array.push_back(i);
@@ -34,6 +34,18 @@ TEST_CASE("a large array keeps its values while it grows and shrinks") {
   CHECK(is_whole());
   array.release();
   CHECK(array.empty());
+}
+
+TEST_CASE("zeros are appended where other values were") {
+  for (const uint32_t size : {3U, 3'000'000U}) {
+    LargeArray<uint32_t> array;
+    array.append(std::vector<uint32_t>(size, 7));
+    array.truncate(1);
+    array.append_zeros(size);
+    REQUIRE(array.size() == size + 1);
+    CHECK(array[0] == 7);
+    CHECK(std::accumulate(array.begin(), array.end(), uint64_t{0}) == 7);
+  }
 }
 
 TEST_CASE("a large array begins as zeros and can be moved") {

@@ -66,17 +66,20 @@ TEST_CASE("references are kept as they were, whichever block is asked for") {
   map.on_batch({0, 0, Address(0x10000), sizes, states});
   map.seal();
   NoSink sink;
-  BlockEdges edges(sink, 1 << 24);
-  edges.on_references({0, all.counts, all.offsets, all.targets, all.interior});
-  edges.seal(map);
-  REQUIRE_FALSE(edges.is_cut_off());
-  BlockEdges::Hint hint;
-  for (BlockNumber block = 0; block < kBlocks; ++block) {
-    CHECK(edges_of(edges, block, hint) == all.expected[block]);
-  }
-  for (int i = 0; i < 2000; ++i) {
-    const BlockNumber block = random() % kBlocks;
-    CHECK(edges_of(edges, block, hint) == all.expected[block]);
+  for (const BlockNumber expected : {BlockNumber{0}, BlockNumber{9}, kBlocks, kNoBlock}) {
+    BlockEdges edges(sink, 1 << 24);
+    edges.expect(expected);
+    edges.on_references({0, all.counts, all.offsets, all.targets, all.interior});
+    edges.seal(map);
+    REQUIRE_FALSE(edges.is_cut_off());
+    BlockEdges::Hint hint;
+    for (BlockNumber block = 0; block < kBlocks; ++block) {
+      CHECK(edges_of(edges, block, hint) == all.expected[block]);
+    }
+    for (int i = 0; i < 2000; ++i) {
+      const BlockNumber block = random() % kBlocks;
+      CHECK(edges_of(edges, block, hint) == all.expected[block]);
+    }
   }
 }
 

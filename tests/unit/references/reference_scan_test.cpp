@@ -286,7 +286,7 @@ TEST_CASE("pieces are used and retired in order, and looked up before") {
       ScannedPiece piece = pipeline.make_piece();
       CHECK(piece.words.empty());
       piece.from = Address(i);
-      piece.words.resize(3);
+      piece.words.append(std::vector<FoundReference>(3));
       pipeline.give(std::move(piece));
     }
     pipeline.finish();
