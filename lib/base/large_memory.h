@@ -2,9 +2,9 @@
 //
 // A large one grows by mremap(2), so that growing needs no second copy, and asks the kernel for
 // huge pages, because arrays of this size are read in no order: without them, half of the time goes
-// into address translation. What was never touched takes no memory. realloc(3) would copy that, too:
-// reading it maps the page of zeros, and the write that comes later interrupts all processors which
-// run a thread of heapsnap, to have them forget that page.
+// into address translation. What was never touched takes no memory. realloc(3) would copy that,
+// too: reading it maps the page of zeros, and the write that comes later interrupts all processors
+// that run a thread of heapsnap, to have them forget that page.
 #pragma once
 
 #include <algorithm>
