@@ -1,12 +1,15 @@
 #include "snapshot/output_file.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 
 #include "base/alteration.h"
@@ -77,7 +80,9 @@ OutputFile::OutputFile(const std::string& path, bool overwrite, Temporary tempor
                   "redirect it to a file or a pipe, or give a file name");
     }
     fd_.reset(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
-    if (!fd_) fail(errno);
+    struct stat status {};
+    if (!fd_ || ::fstat(fd_.get(), &status) != 0) fail(errno);
+    may_wait_for_reader_ = !S_ISREG(status.st_mode);
     return;
   }
   if (file >= 0) {
@@ -162,10 +167,22 @@ void OutputFile::flush() {
   buffer_.clear();
 }
 
+// Not in write(2): the signal that asks heapsnap to end may interrupt another thread.
+void OutputFile::wait_for_reader() const {
+  constexpr int kBetweenLooksMs = 50;
+  pollfd output{fd_.get(), POLLOUT, 0};
+  while (::poll(&output, 1, kBetweenLooksMs) <= 0) check_end();
+}
+
 void OutputFile::write_all(std::span<const std::byte> bytes) {
   const WriteSignalsHeld held;
   while (!bytes.empty()) {
-    const ssize_t written = ::write(fd_.get(), bytes.data(), bytes.size());
+    size_t most = bytes.size();
+    if (may_wait_for_reader_) {
+      wait_for_reader();
+      most = std::min<size_t>(most, PIPE_BUF);  // for so much there is room (pipe(7))
+    }
+    const ssize_t written = ::write(fd_.get(), bytes.data(), most);
     if (written < 0 && errno == EINTR) {
       check_end();
       continue;

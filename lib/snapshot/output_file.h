@@ -37,7 +37,8 @@ class OutputFile {
   // Gives it mode 0644: for what others are to read and what holds nothing of a target's memory.
   void let_everyone_read();
 
-  // Throws Error{kOutput}. SIGPIPE and SIGXFSZ are suppressed: they become errors like any other.
+  // Throws Error{kOutput}, and EndAsked while a reader does not read. SIGPIPE and SIGXFSZ are
+  // suppressed: they become errors like any other.
   void append(std::span<const std::byte> bytes);
   uint64_t size() const { return size_; }  // bytes appended so far
   // A path to the folder of the file; empty for standard output. Valid as long as this object.
@@ -51,6 +52,7 @@ class OutputFile {
   void open_given(int file);
   void open_temporary(Temporary kind);
   void flush();
+  void wait_for_reader() const;
   void write_all(std::span<const std::byte> bytes);
   void publish_new();
   void publish_over();
@@ -64,6 +66,7 @@ class OutputFile {
   std::string temporary_name_;            // empty while the file has none
   std::optional<Alteration> alteration_;  // from before it has that name on
   bool overwrite_ = false;
+  bool may_wait_for_reader_ = false;  // of a pipe or the like
   UniqueFd directory_fd_;
   UniqueFd fd_;
   uint64_t size_ = 0;

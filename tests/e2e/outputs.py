@@ -4,6 +4,8 @@
     outputs.py CASE HEAPSNAP
 """
 
+import array
+import fcntl
 import json
 import os
 import re
@@ -13,6 +15,8 @@ import stat
 import subprocess
 import sys
 import tempfile
+import termios
+import time
 
 SKIP = 77
 SECRET = "--password=hunter2-of-the-target"
@@ -31,11 +35,10 @@ def check(condition, what):
 class Sleeper:
     """A process with a secret in its command line, and a heap of some size."""
 
-    def __init__(self):
-        script = ("import sys; kept = [bytes(i % 900 + 1) for i in range(50000)]; "
-                  "print('ready', flush=True); sys.stdin.read()")
+    def __init__(self, make="kept = [bytes(i % 900 + 1) for i in range(50000)]"):
+        script = f"import sys; {make}; print('ready', flush=True); sys.stdin.read()"
         self.process = subprocess.Popen([sys.executable, "-c", script, SECRET], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE)
+                                        stdout=subprocess.PIPE, env=dict(os.environ, PYTHONMALLOC="malloc"))
         self.process.stdout.readline()
         self.pid = str(self.process.pid)
 
@@ -183,6 +186,43 @@ def closed_pipe(heapsnap, folder):
             target.kill()
 
 
+def idle_reader(heapsnap, folder):
+    """A pipe that nobody reads holds no signal up, whichever thread waits to write to it."""
+    references = ("import random; kept = [[None, None] for _ in range(400000)]; order = kept[:]; random.shuffle(order); "
+                  "[one.__setitem__(0, other) for one, other in zip(kept, order)]")
+    with Sleeper(references) as target:
+        for _ in range(6):
+            read_end, write_end = os.pipe()
+            with subprocess.Popen([heapsnap, "attach", target.pid, "-o", "-", "--freeze", "fork", "--references", "yes"],
+                                  stdout=write_end, stderr=subprocess.PIPE) as made:
+                os.close(write_end)
+                full = fcntl.fcntl(read_end, fcntl.F_GETPIPE_SZ)
+                wait_until(lambda: bytes_in(read_end) == full, "the pipe is full")
+                made.send_signal(signal.SIGTERM)
+                try:
+                    made.wait(20)
+                except subprocess.TimeoutExpired:
+                    made.kill()
+                    fail("heapsnap goes on after SIGTERM")
+                check(made.returncode == -signal.SIGTERM, f"ended by {made.returncode}")
+            os.close(read_end)
+            children = open(f"/proc/{target.pid}/task/{target.pid}/children", encoding="ascii").read()
+            check(children == "", f"a copy is left: {children}")
+
+
+def bytes_in(pipe):
+    count = array.array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, count)
+    return count[0]
+
+
+def wait_until(holds, what):
+    deadline = time.monotonic() + 60
+    while not holds():
+        check(time.monotonic() < deadline, what)
+        time.sleep(0.01)
+
+
 def standard_error(heapsnap, folder):
     """Where an error cannot be told, the exit code is the same."""
     for broken in ("/dev/full", None):
@@ -259,6 +299,7 @@ def main():
         else:
             {"arguments": arguments, "other_files": other_files,
              "standard_output": standard_output, "standard_error": standard_error, "closed_pipe": closed_pipe,
+             "idle_reader": idle_reader,
              "closed_descriptors": closed_descriptors, "default_names": default_names,
              "full_output": full_output}[case](heapsnap, folder)
 
