@@ -18,7 +18,7 @@ struct EnumRange<TypeSource> {
 
 namespace {
 
-constexpr size_t kTypesInSection = 256U << 10;
+constexpr size_t kTypesInSection = 64U << 10;
 
 }  // namespace
 

@@ -20,7 +20,7 @@ enum ReferenceColumn : size_t {
   kReferenceColumns
 };
 
-constexpr uint32_t kMostInSection = 256U << 10;  // blocks, and references
+constexpr uint32_t kMostInSection = 64U << 10;  // blocks, and references
 constexpr uint8_t kLargeCode = format::kLargeReferenceCode;
 
 // What stands for a value in a column of bytes; one that does not fit goes to `large`.
@@ -48,6 +48,7 @@ ReferenceBlockBuilder::ReferenceBlockBuilder(SectionSink& sink) : sink_(sink) {
 }
 
 void ReferenceBlockBuilder::open_section(BlockNumber first) {
+  section_.columns[kFirst].bytes.clear();
   append_varint(section_.columns[kFirst].bytes, first);
   section_.columns[kCounts].bytes.resize(kMostInSection);
   section_.columns[kOffsets].bytes.resize(kMostInSection);
@@ -55,11 +56,10 @@ void ReferenceBlockBuilder::open_section(BlockNumber first) {
   targets_.resize(kMostInSection);
 }
 
-inline void ReferenceBlockBuilder::append(const ReferenceBatch& batch, size_t first,
-                                          uint32_t count) {
-  // Bytes may be anything, also members: what is used in the loop is not read from there.
-  std::byte* const offsets = section_.columns[kOffsets].bytes.data() + section_references_;
-  uint32_t* const targets = targets_.data() + section_references_;
+// Of the references of one block, `count` from `first` on, that get number `at` in the section.
+// Bytes may be anything, also members: what is used in the loop is not read from there.
+inline void ReferenceBlockBuilder::append(const ReferenceBatch& batch, size_t first, uint32_t count,
+                                          const Room& room, uint32_t at) {
   const uint32_t* const from_offsets = batch.offsets.data() + first;
   const BlockNumber* const from_targets = batch.targets.data() + first;
   const uint8_t* const interior = batch.interior.data() + first;
@@ -68,42 +68,77 @@ inline void ReferenceBlockBuilder::append(const ReferenceBatch& batch, size_t fi
   for (uint32_t i = 0; i < count; ++i) {
     const uint32_t offset = from_offsets[i];
     const BlockNumber target = from_targets[i];
-    offsets[i] = code_of(offset - last_offset, section_.columns[kLargeOffsets].bytes);
-    targets[i] = fold(target - last_target);
+    room.offsets[at + i] = code_of(offset - last_offset, *room.large_offsets);
+    room.targets[at + i] = fold(target - last_target);
     last_offset = offset;
     last_target = target;
     if (interior[i] == 0) continue;
-    const uint32_t bit = section_references_ + i;
-    section_.columns[kInteriorBits].bytes[bit / 8] |= std::byte{1} << (bit % 8);
+    room.interior_bits[(at + i) / 8] |= std::byte{1} << ((at + i) % 8);
   }
   last_offset_ = last_offset;
   last_target_ = last_target;
-  section_references_ += count;
-  section_.columns[kCounts].bytes[items_++] = code_of(count, section_.columns[kLargeCounts].bytes);
+}
+
+ReferenceBlockBuilder::Room ReferenceBlockBuilder::room() {
+  return {section_.columns[kCounts].bytes.data(),       &section_.columns[kLargeCounts].bytes,
+          section_.columns[kOffsets].bytes.data(),      &section_.columns[kLargeOffsets].bytes,
+          section_.columns[kInteriorBits].bytes.data(), targets_.data()};
+}
+
+void ReferenceBlockBuilder::begin_block() {
+  last_offset_ = 0;
+  last_target_ = next_++;
+}
+
+// Those that fit; of the others, the first one is split.
+void ReferenceBlockBuilder::append_whole(const ReferenceBatch& batch, Rest& rest) {
+  if (items_ == 0) open_section(next_);
+  const Room to = room();
+  uint32_t items = items_;
+  uint32_t at = section_references_;
+  for (; rest.block < batch.counts.size() && items < kMostInSection; ++rest.block) {
+    const uint32_t count = batch.counts[rest.block];
+    if (count > kMostInSection - at) break;
+    begin_block();
+    append(batch, rest.reference, count, to, at);
+    to.counts[items++] = code_of(count, *to.large_counts);
+    rest.reference += count;
+    at += count;
+  }
+  items_ = items;
+  section_references_ = at;
+}
+
+// The block before next_, in as many sections as it takes.
+void ReferenceBlockBuilder::append_split(const ReferenceBatch& batch, Rest& rest) {
+  for (uint32_t left = batch.counts[rest.block++];;) {
+    if (items_ == 0) open_section(next_ - 1);
+    const Room to = room();
+    const uint32_t fit = std::min(left, kMostInSection - section_references_);
+    append(batch, rest.reference, fit, to, section_references_);
+    to.counts[items_++] = code_of(fit, *to.large_counts);
+    section_references_ += fit;
+    rest.reference += fit;
+    left -= fit;
+    if (left == 0) return;
+    flush();
+  }
 }
 
 void ReferenceBlockBuilder::add(const ReferenceBatch& batch) {
-  size_t reference = 0;
-  bool goes_on = continues(batch);
-  for (uint32_t left : batch.counts) {
-    if (goes_on || items_ >= kMostInSection || section_references_ >= kMostInSection) flush();
-    const BlockNumber block = goes_on ? batch.first : next_++;
-    if (!goes_on) {
-      last_offset_ = 0;
-      last_target_ = block;
-    }
-    goes_on = false;
-    for (;;) {
-      if (items_ == 0) open_section(block);
-      const uint32_t fit = std::min(left, kMostInSection - section_references_);
-      append(batch, reference, fit);
-      reference += fit;
-      left -= fit;
-      if (left == 0) break;
-      flush();
-    }
+  Rest rest;
+  if (!batch.counts.empty() && continues(batch)) {
+    flush();
+    append_split(batch, rest);
   }
-  references_ += reference;
+  while (rest.block < batch.counts.size()) {
+    if (items_ >= kMostInSection || section_references_ >= kMostInSection) flush();
+    append_whole(batch, rest);
+    if (rest.block == batch.counts.size() || items_ >= kMostInSection) continue;
+    begin_block();
+    append_split(batch, rest);
+  }
+  references_ += rest.reference;
 }
 
 void ReferenceBlockBuilder::flush() {

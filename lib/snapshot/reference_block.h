@@ -42,9 +42,28 @@ class ReferenceBlockBuilder {
   uint64_t references() const { return references_; }
 
  private:
+  // Of the section, where its columns are filled.
+  struct Room {
+    std::byte* counts;
+    Bytes* large_counts;
+    std::byte* offsets;
+    Bytes* large_offsets;
+    std::byte* interior_bits;
+    uint32_t* targets;
+  };
+  // What is still to be added of a batch.
+  struct Rest {
+    size_t block = 0;      // index of the first one
+    size_t reference = 0;  // the same
+  };
+
   void open_section(BlockNumber first);
-  // References of the open block, from `first` on; the section has room for them.
-  void append(const ReferenceBatch& batch, size_t first, uint32_t count);
+  Room room();
+  void begin_block();
+  void append(const ReferenceBatch& batch, size_t first, uint32_t count, const Room& room,
+              uint32_t at);
+  void append_whole(const ReferenceBatch& batch, Rest& rest);
+  void append_split(const ReferenceBatch& batch, Rest& rest);
 
   SectionSink& sink_;
   Section section_;
