@@ -35,13 +35,14 @@ class ContainerWalks {
     uint64_t nodes = 0;
     for (const NodeContainer& one : containers) nodes += std::min(one.count, kManyNodes);
     std::atomic<size_t> next = 0;
-    on_both(nodes >= kManyNodes ? start_ : StartThread(), [&](NodeWalk& walk) {
+    on_both(nodes >= kManyNodes ? start_ : StartThread(), [&](unsigned thread) {
+      NodeWalk& walk = walks_.at(thread);
       for (size_t first = 0; (first = next.fetch_add(together)) < containers.size();) {
         const size_t count = std::min(together, containers.size() - first);
         for (const NodeContainer& one : containers.subspan(first, count)) {
           if (source_.limit().is_reached()) return;
           if (is_large_tree(one)) continue;
-          if (walk.follow(one)) mark_(one, walk.nodes());
+          if (walk.follow(one)) mark_(thread, one, walk.nodes());
         }
       }
     });
@@ -56,28 +57,28 @@ class ContainerWalks {
     if (!walks_[0].follow_levels(tree, level, kSubtrees)) return;
     std::atomic<size_t> next = 0;
     std::atomic<bool> is_tree = true;
-    on_both(level.empty() ? StartThread() : start_, [&](NodeWalk& walk) {
+    on_both(level.empty() ? StartThread() : start_, [&](unsigned thread) {
       for (size_t i = 0; is_tree && (i = next++) < level.size();) {
-        if (!walk.follow_below(tree, level[i])) is_tree = false;
+        if (!walks_.at(thread).follow_below(tree, level[i])) is_tree = false;
       }
     });
     const uint64_t nodes = walks_[0].nodes().added() + walks_[1].nodes().added();
     if (!is_tree || nodes != tree.count || !(walks_[0].has_last() || walks_[1].has_last())) return;
-    on_both(start_, [&](NodeWalk& walk) { mark_(tree, walk.nodes()); });
+    on_both(start_, [&](unsigned thread) { mark_(thread, tree, walks_.at(thread).nodes()); });
   }
 
  private:
   template <typename Work>
   void on_both(const StartThread& start, Work work) {
-    SideWork other(start, [&] { work(walks_[1]); });
-    work(walks_[0]);
+    SideWork other(start, [&] { work(1); });
+    work(0);
     other.finish();
   }
 
   NodeSource& source_;
   const StartThread& start_;
   const MarkNodes& mark_;
-  std::array<NodeWalk, 2> walks_;
+  std::array<NodeWalk, kNodeThreads> walks_;
 };
 
 }  // namespace
@@ -149,13 +150,13 @@ bool NodeWalk::add(BlockNumber block) {
   return true;
 }
 
-NodeWalk::Links NodeWalk::links_of(BlockNumber block) {
-  Links links;
+template <size_t kCount>
+NodeWalk::Links<kCount> NodeWalk::links_of(BlockNumber block) {
+  Links<kCount> links;
   links.fill(kNoBlock);
   source_.edges().each(block, edges_hint_, [&links](uint32_t offset, BlockNumber target) {
-    if (offset >= links.size()) return false;
-    links[offset] = target;
-    return true;
+    if (offset < kCount) links[offset] = target;
+    return offset + 1 < kCount;
   });
   return links;
 }
@@ -169,7 +170,7 @@ uint32_t NodeWalk::others_in_ring(BlockNumber block) {
   BlockNumber previous = kNoBlock;
   BlockNumber at = block;
   while (at != kNoBlock && ring_of_[at] == 0 && may_look_at(at)) {
-    const Links links = links_of(at);
+    const auto links = links_of<2>(at);
     if (previous != kNoBlock && links[1] != previous) break;
     ring_of_[at] = ring;
     previous = at;
@@ -177,7 +178,7 @@ uint32_t NodeWalk::others_in_ring(BlockNumber block) {
     if (at == block) break;
     ++others;
   }
-  const bool is_closed = at == block && previous != kNoBlock && links_of(block)[1] == previous;
+  const bool is_closed = at == block && previous != kNoBlock && links_of<2>(block)[1] == previous;
   others_in_ring_.push_back(is_closed ? others : 0);
   return others_in_ring_.back();
 }
@@ -189,7 +190,7 @@ bool NodeWalk::follow_list(const NodeContainer& list) {
   BlockNumber at = block_at(list.first, kListNodeBytes);
   for (uint64_t i = 0; i < list.count; ++i) {
     if (at == kNoBlock || !add(at)) return false;
-    const Links links = links_of(at);
+    const auto links = links_of<2>(at);
     if (i != 0 && links[1] != previous) return false;
     previous = at;
     at = links[0];
@@ -204,7 +205,7 @@ bool NodeWalk::follow_chain(const NodeContainer& chain) {
   for (uint64_t i = 0; i < chain.count; ++i) {
     if (at == kNoBlock || !add(at)) return false;
     last = at;
-    at = links_of(at)[0];
+    at = links_of<1>(at)[0];
   }
   if (last == kNoBlock) return false;
   uint64_t next = 0;
@@ -250,7 +251,7 @@ bool NodeWalk::follow_below(const NodeContainer& tree, const Below& subtree) {
 
 bool NodeWalk::visit(const NodeContainer& tree, const Below& next, LargeArray<Below>& children) {
   if (nodes_.added() == tree.count || !add(next.node)) return false;
-  const Links links = links_of(next.node);
+  const TreeLinks links = links_of<4>(next.node);
   const uint8_t marks = tree_marks(links, next, tree.header);
   if (marks == 0) return false;
   if ((marks & kHasLeft) != 0) children.push_back({links[2], next.node});
@@ -259,7 +260,7 @@ bool NodeWalk::visit(const NodeContainer& tree, const Below& next, LargeArray<Be
   return true;
 }
 
-uint8_t NodeWalk::tree_marks(const Links& links, const Below& node, uint64_t header) {
+uint8_t NodeWalk::tree_marks(const TreeLinks& links, const Below& node, uint64_t header) {
   uint8_t marks = source_.tree_marks(node.node);
   if (node.parent == kNoBlock || marks == 0) {
     const Address address = source_.map().address_of(node.node);

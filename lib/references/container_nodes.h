@@ -120,7 +120,9 @@ class alignas(64) NodeWalk {
 
  private:
   // Of a block: what its first words lead to; kNoBlock where that is no block's first byte.
-  using Links = std::array<BlockNumber, 4>;
+  template <size_t kCount>
+  using Links = std::array<BlockNumber, kCount>;
+  using TreeLinks = Links<4>;
 
   // The block that begins there and has room for so many bytes; kNoBlock if none does.
   BlockNumber block_at(uint64_t address, uint64_t bytes);
@@ -128,7 +130,8 @@ class alignas(64) NodeWalk {
   bool may_look_at(BlockNumber block);
   // Adds a block to the nodes; false as above.
   bool add(BlockNumber block);
-  Links links_of(BlockNumber block);
+  template <size_t kCount>
+  Links<kCount> links_of(BlockNumber block);
   // How many other blocks are in the ring that the first words of blocks make of `block`, each of
   // which the next one's second word leads back to; 0 if they make none.
   uint32_t others_in_ring(BlockNumber block);
@@ -137,7 +140,7 @@ class alignas(64) NodeWalk {
   bool follow_whole_tree(const NodeContainer& tree);
   bool visit(const NodeContainer& tree, const Below& next, LargeArray<Below>& children);
   // TreeMark bits of a node, from memory where the scan saw too little; 0 for none.
-  uint8_t tree_marks(const Links& links, const Below& node, uint64_t header);
+  uint8_t tree_marks(const TreeLinks& links, const Below& node, uint64_t header);
 
   NodeSource& source_;
   BlockMap::Hint hint_;
@@ -152,9 +155,11 @@ class alignas(64) NodeWalk {
   bool has_last_ = false;
 };
 
+inline constexpr unsigned kNodeThreads = 2;
+
 // Gets nodes of a container: all of them, or those of a part of a large tree, the others at other
-// calls.
-using MarkNodes = std::function<void(const NodeContainer&, const NodeSet&)>;
+// calls. `thread`, less than kNodeThreads, is another one for each call that runs at the same time.
+using MarkNodes = std::function<void(unsigned thread, const NodeContainer&, const NodeSet&)>;
 
 // Follows containers; `mark` gets the nodes of those that are what they were taken for, on either
 // thread. `start`: empty for no other thread.

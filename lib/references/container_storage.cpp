@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <optional>
 #include <utility>
 
@@ -87,19 +86,10 @@ AddressRange ContainerStorage::present_around(const CutWord& cut) {
   return around;
 }
 
-void ContainerStorage::mark(BlockNumber block, StorageKind kind) {
-  const std::atomic_ref<uint8_t> known(kinds_[block]);
-  const auto number = static_cast<uint8_t>(kind);
-  uint8_t before = known.load(std::memory_order_relaxed);
-  while ((before == 0 || number < before) &&
-         !known.compare_exchange_weak(before, number, std::memory_order_relaxed)) {
-  }
-}
-
 void ContainerStorage::mark_capacity(BlockNumber block, uint64_t bytes) {
   const uint64_t words = std::min<uint64_t>((bytes + kWordBytes - 1) / kWordBytes, UINT32_MAX);
+  if (capacity_[block] == 0 && words != 0) with_capacity_.push_back(block);
   capacity_[block] = std::max(capacity_[block], static_cast<uint32_t>(words));
-  has_capacities_ = true;
 }
 
 bool ContainerStorage::is_filled(uint64_t address, uint64_t bytes) {
@@ -299,35 +289,37 @@ void ContainerStorage::follow(const BlockEdges& edges, const StartThread& start)
   tails_.clear();
   texts_.release();
   capacity_.release();
+  with_capacity_ = {};
   tree_nodes_.release();
 }
 
 void ContainerStorage::find_slack_words(const BlockEdges& edges) {
-  if (!has_capacities_ || edges.is_cut_off()) return;
+  if (edges.is_cut_off()) return;
+  // Of a block, what a deque uses comes first.
+  struct Candidate {
+    SlackWords words;
+    bool is_of_deque = false;
+  };
+  std::vector<Candidate> candidates;
+  for (const SlackWords& words : std::exchange(of_deques_, {})) candidates.push_back({words, true});
+  for (const BlockNumber block : with_capacity_) candidates.push_back({{block, capacity_[block]}});
+  std::stable_sort(
+      candidates.begin(), candidates.end(),
+      [](const Candidate& a, const Candidate& b) { return a.words.block < b.words.block; });
   BlockEdges::Hint hint;
-  const auto add_if_held = [&](const SlackWords& words) {
+  BlockNumber last = kNoBlock;
+  for (const Candidate& candidate : candidates) {
+    const SlackWords& words = candidate.words;
+    if (words.block == std::exchange(last, words.block)) continue;
+    const StorageKind known = kind(words.block);
+    const StorageKind other = candidate.is_of_deque ? StorageKind::kDequeMap : StorageKind::kArray;
+    if (known != StorageKind::kDequeBuffer && known != other) continue;
     edges.each(words.block, hint, [&](uint32_t offset, BlockNumber) {
       if (!words.contains(offset)) return true;
       slack_words_.push_back(words);
       return false;
     });
-  };
-  const auto by_block = [](const SlackWords& a, const SlackWords& b) { return a.block < b.block; };
-  std::stable_sort(of_deques_.begin(), of_deques_.end(), by_block);
-  auto of_deque = of_deques_.begin();
-  for (BlockNumber block = 0; block < capacity_.size(); ++block) {
-    while (of_deque != of_deques_.end() && of_deque->block < block) ++of_deque;
-    const StorageKind known = kind(block);
-    if (of_deque != of_deques_.end() && of_deque->block == block) {
-      if (known == StorageKind::kDequeMap || known == StorageKind::kDequeBuffer) {
-        add_if_held(*of_deque);
-      }
-    } else if (capacity_[block] != 0 &&
-               (known == StorageKind::kArray || known == StorageKind::kDequeBuffer)) {
-      add_if_held({block, capacity_[block]});
-    }
   }
-  of_deques_.clear();
 }
 
 void ContainerStorage::follow_nodes(const BlockEdges& edges, const StartThread& start,
@@ -339,19 +331,37 @@ void ContainerStorage::follow_nodes(const BlockEdges& edges, const StartThread& 
   most_pages_ += cache_.pages_read();
   if (edges.is_cut_off()) return;
   NodeSource source(map_, edges, tree_nodes_.span(), cache_, most_pages_, limit_);
-  const auto mark_all = [this, &tails](const NodeContainer& container, const NodeSet& nodes) {
-    nodes.each([this, &container](BlockNumber node) { mark(node, container.nodes); });
+  // What the other thread finds.
+  LargeArray<uint8_t> other_kinds(map_.blocks());
+  const auto mark_all = [&](unsigned thread, const NodeContainer& container, const NodeSet& nodes) {
+    LargeArray<uint8_t>& kinds = thread == 0 ? kinds_ : other_kinds;
+    nodes.each([&](BlockNumber node) { mark_in(kinds, node, container.nodes); });
     tails.add(container, nodes);
+  };
+  const auto follow = [&](std::span<const NodeContainer> some) {
+    if (some.empty()) return;
+    follow_containers(source, some, start, mark_all);
+    mark_all_of(other_kinds.span());
   };
   // The node whose number is as many as there are is the header, too, as far as the ring tells.
   const auto like_nodes =
       std::stable_partition(containers_.begin(), containers_.end(),
                             [this](const NodeContainer& one) { return !begins_like_node(one); });
-  follow_containers(source, {containers_.begin(), like_nodes}, start, mark_all);
+  follow({containers_.begin(), like_nodes});
   const auto rest = std::remove_if(like_nodes, containers_.end(), [this](const auto& one) {
     return kind(one.begins) == StorageKind::kListNode;
   });
-  follow_containers(source, {like_nodes, rest}, start, mark_all);
+  follow({like_nodes, rest});
+}
+
+// What is no kind is 0, and would come first.
+void ContainerStorage::mark_all_of(std::span<const uint8_t> kinds) {
+  uint8_t* const known = kinds_.data();
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    const auto mine = static_cast<uint8_t>(known[i] - 1);
+    const auto other = static_cast<uint8_t>(kinds[i] - 1);
+    known[i] = static_cast<uint8_t>(std::min(mine, other) + 1);
+  }
 }
 
 // Whether a list begins with the first byte of a block that is as large as its first or last node,
