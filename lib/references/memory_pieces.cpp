@@ -1,17 +1,23 @@
 #include "references/memory_pieces.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/alteration.h"
 
 namespace heapsnap {
 
-MemoryPieces::MemoryPieces(Target& target, uint64_t most)
+MemoryPieces::MemoryPieces(Target& target, uint64_t most, size_t kept)
     : target_(target),
       residency_(target.residency()),
       page_size_(residency_.page_size()),
-      bytes_(target.is_mapped_here() ? 0 : std::min(kPiece, most)),
-      states_(kPiece / page_size_ + 2) {}
+      states_(kMostBytes / page_size_ + 2) {
+  if (target.is_mapped_here()) return;
+  const uint64_t size = std::min(kMostBytes, most);
+  all_bytes_ = LargeArray<std::byte>(size + kept * kMostBytes);
+  bytes_ = all_bytes_.span().first(size);
+  unused_ = all_bytes_.span().subspan(size);
+}
 
 void MemoryPieces::read(const AddressRange& range, const Receive& receive) {
   Address at = range.begin;
@@ -24,7 +30,7 @@ void MemoryPieces::read(const AddressRange& range, const Receive& receive) {
     }
     const Address first = std::max(at, readable.begin);
     bytes_unreadable_ += first - at;
-    at = std::min(std::min(first.align_down(page_size_) + kPiece, readable.end), range.end);
+    at = std::min(std::min(first.align_down(page_size_) + kMostBytes, readable.end), range.end);
     if (at <= first) return;
 
     const Address first_page = first.align_down(page_size_);
@@ -56,9 +62,11 @@ void MemoryPieces::read(const AddressRange& range, const Receive& receive) {
   }
 }
 
-void MemoryPieces::exchange(std::vector<std::byte>& bytes) {
-  bytes_.swap(bytes);
-  bytes_.resize(kPiece);
+void MemoryPieces::exchange(std::span<std::byte>& bytes) {
+  std::swap(bytes_, bytes);
+  if (!bytes_.empty()) return;
+  bytes_ = unused_.first(kMostBytes);
+  unused_ = unused_.subspan(kMostBytes);
 }
 
 // To where pages may be there, out of a page that `range` begins in.
@@ -75,7 +83,7 @@ void MemoryPieces::read_present(AddressRange range, const Receive& receive) {
       got = std::min<uint64_t>(mapped.size(), range.size());
       if (got != 0) receive(range.begin, mapped.first(got));
     } else {
-      const std::span<std::byte> piece = std::span(bytes_).first(range.size());
+      const std::span<std::byte> piece = bytes_.first(range.size());
       got = target_.memory().read(range.begin, piece);
       if (got != 0) receive(range.begin, piece.first(got));
     }

@@ -12,23 +12,28 @@
 #include <vector>
 
 #include "base/address.h"
+#include "base/large_memory.h"
 #include "target/target.h"
 
 namespace heapsnap {
 
 class MemoryPieces {
  public:
-  // `target` outlives this. No range that is read is larger than `most`.
-  explicit MemoryPieces(Target& target, uint64_t most = UINT64_MAX);
+  static constexpr uint64_t kMostBytes = 1 << 20;
 
-  // Gives the bytes of `range` that are in memory, in ascending order, each span at most a
-  // mebibyte. They live only during the call.
+  // `target` outlives this. No range that is read is larger than `most`. `kept`: how many spans of
+  // bytes are kept by exchange().
+  explicit MemoryPieces(Target& target, uint64_t most = UINT64_MAX, size_t kept = 0);
+
+  // Gives the bytes of `range` that are in memory, in ascending order, each span at most
+  // kMostBytes. They live only during the call.
   void read(const AddressRange& range,
             const std::function<void(Address, std::span<const std::byte>)>& receive);
 
-  // While a span is received, which is none of memory that is mapped here: leaves its bytes in
-  // `bytes`, where the span stays valid, and reads into what was there from now on.
-  void exchange(std::vector<std::byte>& bytes);
+  // While a span is received, which is none of memory that is mapped here: keeps it valid until
+  // `bytes`, which is then what it lies in, is given back here. Reads from now on into what was in
+  // `bytes`, of an earlier call; where that is empty, one more is kept.
+  void exchange(std::span<std::byte>& bytes);
 
   // Of all ranges so far.
   uint64_t bytes_read() const { return bytes_read_; }
@@ -37,8 +42,6 @@ class MemoryPieces {
   uint64_t bytes_unreadable() const { return bytes_unreadable_; }
 
  private:
-  static constexpr uint64_t kPiece = 1 << 20;
-
   using Receive = std::function<void(Address, std::span<const std::byte>)>;
   void read_present(AddressRange range, const Receive& receive);
   Address leap(AddressRange range);
@@ -46,7 +49,9 @@ class MemoryPieces {
   Target& target_;
   PageResidency& residency_;
   uint64_t page_size_;
-  std::vector<std::byte> bytes_;
+  LargeArray<std::byte> all_bytes_;
+  std::span<std::byte> unused_;  // of these
+  std::span<std::byte> bytes_;   // that are read into
   std::vector<PageState> states_;
   uint64_t bytes_read_ = 0;
   uint64_t bytes_in_swap_ = 0;

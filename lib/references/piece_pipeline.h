@@ -35,11 +35,13 @@ struct FoundWord {
   uint8_t inside = 0;  // how_far_inside()
 };
 
-// Where such a word lies: in a block, or in none (source kNoBlock, offset 0).
+// Such a word of a piece, which may have many of them, in one of its blocks.
 struct FoundReference {
-  FoundWord word;
-  BlockNumber source = kNoBlock;
-  uint32_t offset = 0;  // in words of the target
+  uint32_t at : 24;     // in bytes, from the piece's first one on
+  uint32_t inside : 8;  // how_far_inside()
+  BlockNumber target;
+  BlockNumber source;
+  uint32_t offset;  // in the source, in words of the target
 };
 
 // The first word of a block that is in memory.
@@ -54,7 +56,7 @@ struct ScannedPiece {
   Address from;
   std::span<const std::byte> bytes;
   bool in_slots = false;               // of a language runtime, not in blocks of malloc
-  std::vector<std::byte> memory;       // what the bytes lie in, if another thread may look at them
+  std::span<std::byte> memory;         // what the bytes lie in, if another thread may look at them
   LargeArray<FoundReference> words;    // ascending
   std::vector<FirstWord> first_words;  // the same
 };
@@ -66,6 +68,7 @@ class PiecePipeline {
  public:
   static constexpr unsigned kThreads = 2;
   static constexpr unsigned kUses = 2;
+  static constexpr size_t kPieces = 4;  // that are worked on at a time
 
   struct Steps {
     // `thread`, less than kThreads, is another one for each call that runs at the same time.
@@ -93,8 +96,6 @@ class PiecePipeline {
   void finish();
 
  private:
-  static constexpr size_t kPieces = 4;
-
   enum class Stage { kRead, kLookingUp, kLookedUp };
   // In cache lines of its own, as each thread writes to one.
   struct alignas(64) Item {

@@ -32,9 +32,8 @@ class Candidates {
     for (uint64_t first = 0; first < words_; first += kBits) {
       fetch(first + kAhead);
       uint64_t bits = 0;
-      const uint64_t end = std::min(first + kBits, words_);
-      for (uint64_t i = first; i < end; ++i) {
-        bits |= uint64_t{map_.is_among_blocks(word(i))} << (i - first);
+      for (uint64_t i = std::min(first + kBits, words_); i-- > first;) {
+        bits += bits + uint64_t{map_.is_among_blocks(word(i))};
       }
       room[first / kBits] = bits;
     }
@@ -83,44 +82,40 @@ class Candidates {
   const uint64_t* bits_ = nullptr;
 };
 
+struct LookedUpWord {
+  uint64_t at;
+  BlockNumber source;  // the block that it lies in; kNoBlock for none
+  uint32_t offset;     // from that one's begin on, in words
+};
+
 // Looks words up, some at a time, in the order in which they come.
 template <typename Receive>
 class Lookup {
  public:
+  // Calls receive(word, place) for those that are addresses in blocks.
   Lookup(const BlockMap& map, Receive receive) : map_(map), receive_(receive) {}
 
-  // `source`: the block that the word lies in, `offset` words behind its begin; kNoBlock for none.
-  void add(uint64_t at, BlockNumber source, uint32_t offset, uint64_t value) {
-    words_[count_] = {at, source, offset};
+  void add(const LookedUpWord& word, uint64_t value) {
+    words_[count_] = word;
     values_[count_] = value;
     if (++count_ == kTogether) flush();
   }
   void flush() {
     map_.find_all(std::span(values_).first(count_), targets_.data(), hint_);
     for (size_t i = 0; i < count_; ++i) {
-      const BlockMap::Place& target = targets_[i];
-      if (target.block == kNoBlock) continue;
-      const Waiting& word = words_[i];
-      receive_(FoundReference{{Address(word.at), target.block, how_far_inside(target.offset)},
-                              word.source,
-                              word.offset});
+      if (targets_[i].block != kNoBlock) receive_(words_[i], targets_[i]);
     }
     count_ = 0;
   }
 
  private:
   static constexpr size_t kTogether = 64;
-  struct Waiting {
-    uint64_t at;
-    BlockNumber source;
-    uint32_t offset;
-  };
 
   const BlockMap& map_;
   Receive receive_;
   BlockMap::Hint hint_;
   size_t count_ = 0;
-  std::array<Waiting, kTogether> words_;
+  std::array<LookedUpWord, kTogether> words_;
   std::array<uint64_t, kTogether> values_;
   std::array<BlockMap::Place, kTogether> targets_;
 };
@@ -128,23 +123,21 @@ class Lookup {
 // Collects the references of blocks and hands them over in batches.
 class References {
  public:
-  explicit References(ReferenceSink& sink) : sink_(sink) {}
+  explicit References(ReferenceSink& sink) : sink_(sink) {
+    reserve(kFull + MemoryPieces::kMostBytes / sizeof(uint64_t));
+  }
 
   // References to come, so many at most: add() needs room for them.
   void expect(size_t count) {
     if (blocks_ != 0 && counts_[blocks_ - 1] >= kPart) hand_over_part();
-    const size_t most = used_ + count;
-    if (most <= targets_.size()) return;
-    offsets_.resize(most);
-    targets_.resize(most);
-    interior_.resize(most);
+    reserve(used_ + count);
   }
   void add(const FoundReference& found) {
     if (first_ + blocks_ <= found.source) move_to(found.source);
     ++counts_[blocks_ - 1];
     offsets_[used_] = found.offset;
-    targets_[used_] = found.word.target;
-    interior_[used_++] = found.word.inside;
+    targets_[used_] = found.target;
+    interior_[used_++] = static_cast<uint8_t>(found.inside);
   }
   // All blocks below `end` are complete.
   void finish(BlockNumber end) {
@@ -156,6 +149,11 @@ class References {
   static constexpr uint32_t kFull = 1 << 16;
   static constexpr uint32_t kPart = 1 << 20;  // of one block
 
+  void reserve(size_t count) {
+    offsets_.reserve(count);
+    targets_.reserve(count);
+    interior_.reserve(count);
+  }
   void move_to(BlockNumber block) {
     do {
       if (blocks_ == kFull || used_ >= kFull) hand_over();
@@ -164,9 +162,12 @@ class References {
   }
   void hand_over(bool goes_on = false) {
     if (blocks_ == 0) return;
-    sink_.on_references({first_, std::span(counts_).first(blocks_),
-                         std::span(offsets_).first(used_), std::span(targets_).first(used_),
-                         std::span(interior_).first(used_), goes_on});
+    sink_.on_references({first_,
+                         std::span(counts_).first(blocks_),
+                         {offsets_.data(), used_},
+                         {targets_.data(), used_},
+                         {interior_.data(), used_},
+                         goes_on});
     first_ += blocks_;
     blocks_ = 0;
     used_ = 0;
@@ -183,18 +184,15 @@ class References {
   uint32_t blocks_ = 0;  // begun so far, from first_ on
   size_t used_ = 0;      // of what follows
   std::vector<uint32_t> counts_ = std::vector<uint32_t>(kFull);
-  std::vector<uint32_t> offsets_;
-  std::vector<BlockNumber> targets_;
-  std::vector<uint8_t> interior_;
+  LargeArray<uint32_t> offsets_;
+  LargeArray<BlockNumber> targets_;
+  LargeArray<uint8_t> interior_;
 };
 
-// A word that was looked up, among the bytes that it is of. No container keeps its elements in
-// slots of a runtime.
-void show(ContainerStorage& storage, const BlockMap& map, Address from,
-          std::span<const std::byte> bytes, const FoundWord& word, BlockNumber source = kNoBlock,
-          uint64_t offset_in_block = 0) {
-  if (word.inside != 0 || word.target >= map.first_slot()) return;
-  storage.look_at({word.at, word.at - from, bytes, source, offset_in_block}, word.target);
+// A word that was looked up. No container keeps its elements in slots of a runtime.
+void show(ContainerStorage& storage, const BlockMap& map, const WordInMemory& word,
+          BlockNumber target, unsigned inside) {
+  if (inside == 0 && target < map.first_slot()) storage.look_at(word, target);
 }
 
 template <typename Word, typename Found>
@@ -204,7 +202,7 @@ void look_in_part(const Candidates<Word>& candidates, const BlockMap::Part& part
   candidates.each(part.bytes, skip, [&](uint64_t at, uint64_t value) {
     const uint64_t offset = (at - block_begin) / sizeof(Word);
     if (offset > UINT32_MAX) return;
-    lookup.add(at, part.block, static_cast<uint32_t>(offset), value);
+    lookup.add({at, part.block, static_cast<uint32_t>(offset)}, value);
   });
 }
 
@@ -214,8 +212,9 @@ void look_outside(Address from, std::span<const std::byte> bytes, const BlockMap
                   Lookup<Found>& lookup, std::vector<uint64_t>& room) {
   Candidates<Word> candidates(map, from, bytes);
   candidates.mark(room);
-  candidates.each({from, from + bytes.size()}, 0,
-                  [&lookup](uint64_t at, uint64_t value) { lookup.add(at, kNoBlock, 0, value); });
+  candidates.each({from, from + bytes.size()}, 0, [&lookup](uint64_t at, uint64_t value) {
+    lookup.add({at, kNoBlock, 0}, value);
+  });
   lookup.flush();
 }
 
@@ -271,18 +270,30 @@ class alignas(64) PieceLookup {
  private:
   struct Receive {
     ScannedPiece* const* piece;
-    void operator()(const FoundReference& found) const { (*piece)->words.push_back(found); }
+    void operator()(const LookedUpWord& word, const BlockMap::Place& place) const {
+      constexpr uint32_t kMostAt = MemoryPieces::kMostBytes - 1;
+      const auto at = static_cast<uint32_t>(word.at - (*piece)->from.value());
+      (*piece)->words.push_back({.at = at & kMostAt,
+                                 .inside = how_far_inside(place.offset),
+                                 .target = place.block,
+                                 .source = word.source,
+                                 .offset = word.offset});
+    }
   };
 
   template <typename Word>
   void run_as() {
-    piece_->words.reserve(piece_->bytes.size() / sizeof(Word));  // all may be references
+    // All may be references. Where pieces come one after the other, there is room for any of them.
+    const size_t most = piece_->memory.empty() ? piece_->bytes.size() : MemoryPieces::kMostBytes;
+    piece_->words.reserve(most / sizeof(Word));
     if (piece_->in_slots) {
       return look_at_slots<Word>(piece_->from, piece_->bytes, map_, lookup_, room_);
     }
-    const auto keep = [this](const FirstWord& first) {
-      const bool is_wanted = first_words_.receive && first_words_.may_matter(first.value);
-      if (is_wanted) piece_->first_words.push_back(first);
+    const FirstWordFilter* const filter = first_words_.filter;
+    const auto keep = [this, filter](const FirstWord& first) {
+      if (filter != nullptr && filter->may_tell_type(first.value)) {
+        piece_->first_words.push_back(first);
+      }
     };
     look_at_blocks<Word>(piece_->from, piece_->bytes, map_, lookup_, keep, room_);
   }
@@ -304,27 +315,28 @@ ScannedMemory scan_blocks(Target& target, const BlockMap& map, ReferenceSink& re
                           const FirstWords& first_words, const ScanProgress& progress,
                           ContainerStorage* storage, const StartThread& start_thread) {
   const uint64_t word = map.word();
-  MemoryPieces pieces(target);
+  MemoryPieces pieces(target, UINT64_MAX, start_thread ? PiecePipeline::kPieces : 0);
   References collected(references);
   std::array<PieceLookup, PiecePipeline::kThreads> lookups{PieceLookup(map, first_words),
                                                            PieceLookup(map, first_words)};
-  PiecePipeline pipeline(start_thread,
-                         {[&](ScannedPiece& piece, unsigned thread) { lookups[thread].run(piece); },
-                          {[&](const ScannedPiece& piece) {
-                             collected.expect(piece.words.size());
-                             for (const FoundReference& each : piece.words) collected.add(each);
-                           },
-                           [&](const ScannedPiece& piece) {
-                             if (storage == nullptr) return;
-                             for (const FoundReference& each : piece.words) {
-                               show(*storage, map, piece.from, piece.bytes, each.word, each.source,
-                                    each.offset * word);
-                             }
-                           }},
-                          [&](const ScannedPiece& piece) {
-                            for (const FirstWord& first : piece.first_words)
-                              first_words.receive(first);
-                          }});
+  PiecePipeline pipeline(
+      start_thread,
+      {[&](ScannedPiece& piece, unsigned thread) { lookups[thread].run(piece); },
+       {[&](const ScannedPiece& piece) {
+          collected.expect(piece.words.size());
+          for (const FoundReference& each : piece.words) collected.add(each);
+        },
+        [&](const ScannedPiece& piece) {
+          if (storage == nullptr) return;
+          for (const FoundReference& each : piece.words) {
+            show(*storage, map,
+                 {piece.from + each.at, each.at, piece.bytes, each.source, each.offset * word},
+                 each.target, each.inside);
+          }
+        }},
+       [&](const ScannedPiece& piece) {
+         for (const FirstWord& first : piece.first_words) first_words.receive(first);
+       }});
   bool in_slots = false;
   const auto look = [&](Address from, std::span<const std::byte> bytes) {
     ScannedPiece piece = pipeline.make_piece();
@@ -361,9 +373,11 @@ ScannedMemory scan_outside(Target& target, const BlockMap& map, const AddressRan
   std::vector<uint64_t> room;
   Address piece;
   std::span<const std::byte> piece_bytes;
-  const auto found = [&](const FoundReference& each) {
-    receive(each.word);
-    if (storage != nullptr) show(*storage, map, piece, piece_bytes, each.word);
+  const auto found = [&](const LookedUpWord& each, const BlockMap::Place& place) {
+    const Address at(each.at);
+    const uint8_t inside = how_far_inside(place.offset);
+    receive({at, place.block, inside});
+    if (storage != nullptr) show(*storage, map, {at, at - piece, piece_bytes}, place.block, inside);
   };
   Lookup lookup(map, found);
   pieces.read(range, [&](Address from, std::span<const std::byte> bytes) {

@@ -9,6 +9,7 @@
 #include "base/address.h"
 #include "references/block_map.h"
 #include "references/container_storage.h"
+#include "references/first_word_filter.h"
 #include "references/piece_pipeline.h"
 #include "references/reference.h"
 #include "target/target.h"
@@ -26,8 +27,8 @@ using ScanProgress = std::function<void(uint64_t bytes)>;
 
 // Which first words of blocks of malloc are asked for, and who gets them.
 struct FirstWords {
-  std::function<bool(uint64_t value)> may_matter;  // called on either thread
-  std::function<void(const FirstWord&)> receive;   // empty: none are
+  const FirstWordFilter* filter = nullptr;  // null: none are
+  std::function<void(const FirstWord&)> receive;
 };
 
 // Looks at all blocks of `map`, which is sealed and has no why_not(): gives their references to

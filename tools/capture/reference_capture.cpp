@@ -213,7 +213,7 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
                       has_objects ? static_cast<ReferenceSink&>(*object_references_) : kept);
   count(scan_blocks(
       *target_, *map_, set_only,
-      {[this](uint64_t word) { return types_.may_tell_type(word); },
+      {&types_.first_words(),
        [this](const FirstWord& first) {
          if (const TypeNumber entry = types_.entry_of_block(first); entry != 0) {
            entry_of_block_[first.block] = entry;

@@ -16,21 +16,10 @@ void TypeEntries::begin_reading(Target& target, const BlockMap& map, const Loade
   target_ = &target;
   map_ = &map;
   modules_ = &modules;
-  find_vtable_ranges();
+  vtable_ranges_ = vtable_ranges(modules, target.address_space());
+  for (const AddressRange& range : vtable_ranges_) first_words_.add_vtables(range);
   vtable_finder_.emplace(target, modules, types_);
   find_known_blocks(heap, files);
-}
-
-void TypeEntries::find_vtable_ranges() {
-  vtable_ranges_ = vtable_ranges(*modules_, target_->address_space());
-  for (const AddressRange& range : vtable_ranges_) {
-    if (range.is_empty()) continue;
-    const uint64_t first = range.begin.value() >> kVtablePartShift;
-    const uint64_t last = (range.end.value() - 1) >> kVtablePartShift;
-    for (uint64_t i = 0; i <= std::min<uint64_t>(last - first, kVtableParts - 1); ++i) {
-      vtable_parts_.set((first + i) % kVtableParts);
-    }
-  }
 }
 
 void TypeEntries::find_known_blocks(const HeapModel& heap, const FileMemory& files) {

@@ -6,7 +6,6 @@
 // Other types are numbered behind these entries.
 #pragma once
 
-#include <bitset>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -19,6 +18,7 @@
 #include "references/block_map.h"
 #include "references/block_types.h"
 #include "references/file_memory.h"
+#include "references/first_word_filter.h"
 #include "references/loaded_modules.h"
 #include "references/object_rows.h"
 #include "references/reference_scan.h"
@@ -42,11 +42,8 @@ class TypeEntries {
   const std::vector<std::pair<BlockNumber, TypeNumber>>& known_blocks() const {
     return known_blocks_;
   }
-  // False for most words that entry_of_block() knows nothing by.
-  bool may_tell_type(uint64_t first_word) const {
-    return may_be_vtable(first_word) || may_begin_structure(first_word) ||
-           may_count_objects(first_word);
-  }
+  // Of the words that entry_of_block() knows something by.
+  const FirstWordFilter& first_words() const { return first_words_; }
   // 0: not known by its first words.
   TypeNumber entry_of_block(const FirstWord& first);
 
@@ -66,17 +63,9 @@ class TypeEntries {
     uint8_t elements_at = 0;
   };
 
-  // A part has two megabytes; one bit is of many parts.
-  static constexpr unsigned kVtablePartShift = 21;
-  static constexpr size_t kVtableParts = 1 << 12;
-
-  void find_vtable_ranges();
   void find_known_blocks(const HeapModel& heap, const FileMemory& files);
-  bool may_be_vtable(uint64_t word) const {
-    return vtable_parts_[(word >> kVtablePartShift) % kVtableParts];
-  }
   TypeNumber entry_of_vtable(uint64_t word) {
-    return may_be_vtable(word) ? entry_in_modules(word) : 0;
+    return first_words_.may_be_vtable(word) ? entry_in_modules(word) : 0;
   }
   TypeNumber entry_in_modules(uint64_t word);
   TypeNumber entry_of_array(TypeNumber elements, unsigned elements_at);
@@ -94,7 +83,7 @@ class TypeEntries {
   std::optional<VtableFinder> vtable_finder_;
   VtableTypes vtables_;
   std::vector<AddressRange> vtable_ranges_;
-  std::bitset<kVtableParts> vtable_parts_;  // of memory, in which the ranges lie
+  FirstWordFilter first_words_;  // of these ranges
   std::unordered_map<uint64_t, TypeNumber> entry_of_word_;
   BlockMap::Hint usable_hint_;
   std::vector<std::pair<BlockNumber, TypeNumber>> known_blocks_;

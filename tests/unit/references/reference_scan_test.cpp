@@ -136,11 +136,11 @@ std::vector<OneReference> scan(Target& target, const RandomHeap& heap,
   map.seal();
   REQUIRE(map.why_not().empty());
   Collector collector;
+  FirstWordFilter all;
+  all.add_vtables({Address(), Address(UINT64_MAX)});
   std::vector<FirstWord> words;
-  scan_blocks(
-      target, map, collector,
-      {[](uint64_t) { return true; }, [&](const FirstWord& word) { words.push_back(word); }}, {},
-      nullptr, start);
+  scan_blocks(target, map, collector, {&all, [&](const FirstWord& word) { words.push_back(word); }},
+              {}, nullptr, start);
   check_first_words(target, heap, words);
   CHECK(collector.next == map.blocks());
   return collector.all;
