@@ -56,7 +56,6 @@ void ReferenceBlockBuilder::open_section(BlockNumber first) {
   targets_.resize(kMostInSection);
 }
 
-// Of the references of one block, `count` from `first` on, that get number `at` in the section.
 // Bytes may be anything, also members: what is used in the loop is not read from there.
 inline void ReferenceBlockBuilder::append(const ReferenceBatch& batch, size_t first, uint32_t count,
                                           const Room& room, uint32_t at) {
@@ -83,6 +82,10 @@ ReferenceBlockBuilder::Room ReferenceBlockBuilder::room() {
   return {section_.columns[kCounts].bytes.data(),       &section_.columns[kLargeCounts].bytes,
           section_.columns[kOffsets].bytes.data(),      &section_.columns[kLargeOffsets].bytes,
           section_.columns[kInteriorBits].bytes.data(), targets_.data()};
+}
+
+bool ReferenceBlockBuilder::is_full() const {
+  return items_ >= kMostInSection || section_references_ >= kMostInSection;
 }
 
 void ReferenceBlockBuilder::begin_block() {
@@ -132,9 +135,9 @@ void ReferenceBlockBuilder::add(const ReferenceBatch& batch) {
     append_split(batch, rest);
   }
   while (rest.block < batch.counts.size()) {
-    if (items_ >= kMostInSection || section_references_ >= kMostInSection) flush();
+    if (is_full()) flush();
     append_whole(batch, rest);
-    if (rest.block == batch.counts.size() || items_ >= kMostInSection) continue;
+    if (rest.block == batch.counts.size() || is_full()) continue;
     begin_block();
     append_split(batch, rest);
   }

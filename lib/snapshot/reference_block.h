@@ -59,7 +59,11 @@ class ReferenceBlockBuilder {
 
   void open_section(BlockNumber first);
   Room room();
+  bool is_full() const;
+  // The next one.
   void begin_block();
+  // Of the block that began last, `count` references of the batch from `first` on. They get the
+  // numbers from `at` on in the section.
   void append(const ReferenceBatch& batch, size_t first, uint32_t count, const Room& room,
               uint32_t at);
   void append_whole(const ReferenceBatch& batch, Rest& rest);

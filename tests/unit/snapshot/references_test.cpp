@@ -100,6 +100,18 @@ TEST_CASE("a block with very many references is split and comes back whole") {
   check_round_trip(all, 10);
 }
 
+TEST_CASE("blocks come back that fill sections to the last place") {
+  constexpr uint32_t kSection = 64 << 10;
+  OwnedReferences all;
+  for (const uint32_t count : {kSection, 0U, 1U, kSection - 1, 1U, kSection, kSection + 1, 0U,
+                               kSection - 1, 2 * kSection, 0U, kSection - 1, 1U}) {
+    auto& block = all.blocks.emplace_back();
+    for (uint32_t i = 0; i < count; ++i)
+      block.push_back({i, i % 13, i % 5 == 0 ? uint8_t{1} : uint8_t{0}});
+  }
+  for (const size_t batch_size : {1, 2, 5, 100}) check_round_trip(all, batch_size);
+}
+
 TEST_CASE("roots and types come back as they were") {
   const TemporaryDirectory directory;
   const std::string path = directory.file("a.hsnap");
