@@ -44,6 +44,14 @@ uint64_t bytes_to_look_at(Target& target) {
   return bytes;
 }
 
+uint64_t bytes_of_blocks(const BlockMap& map) {
+  uint64_t bytes = 0;
+  for (const auto& memory : {map.memory(), map.slots().memory()}) {
+    for (const AddressRange& range : memory) bytes += range.size();
+  }
+  return bytes;
+}
+
 }  // namespace
 
 ReferenceCapture::ReferenceCapture(const ReferenceOptions& options, int pid,
@@ -219,7 +227,11 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
            entry_of_block_[first.block] = entry;
          }
        }},
-      [this](uint64_t) { check_budget(); }, storage_.get(), helper_thread()));
+      [this, bytes = bytes_of_blocks(*map_)](uint64_t done) {
+        check_budget();
+        if (options_.progress) options_.progress(std::min(done, bytes), bytes);
+      },
+      storage_.get(), helper_thread()));
   for (const auto& [block, entry] : types_.known_blocks()) entry_of_block_[block] = entry;
   record_.references = writer.references();
   if (has_objects) add_objects(writer);

@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <new>
 #include <optional>
@@ -52,6 +53,8 @@ namespace heapsnap {
 struct ReferenceOptions {
   CaptureChoice choice = CaptureChoice::kAuto;
   std::optional<uint64_t> memory_budget;  // bytes; none: a tenth of what is free
+  // Bytes of blocks that were looked at and that there are; may be empty.
+  std::function<void(uint64_t done, uint64_t total)> progress;
 };
 
 class ReferenceCapture final : public ChunkSink {

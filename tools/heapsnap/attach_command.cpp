@@ -11,7 +11,6 @@
 #include "tools/heapsnap/attach_via_ruby.h"
 #include "tools/heapsnap/capture_options.h"
 #include "tools/heapsnap/command.h"
-#include "tools/heapsnap/progress_line.h"
 #include "tools/heapsnap/target_argument.h"
 
 namespace heapsnap {
@@ -116,8 +115,7 @@ int run_attach(const std::vector<std::string>& arguments) {
       to_capture_options(capture, open_running_process(pid)->process(), realtime_ns());
   CaptureResult result;
   {
-    ProgressLine progress("walking the heap:", capture.quiet);
-    options.progress = [&](uint64_t done, uint64_t total) { progress.show(done, total); };
+    const CaptureProgress progress(options, capture.quiet);
     result = capture_alone(pid, freeze_options, options);
   }
   return announce_capture(result, options, capture);

@@ -119,6 +119,14 @@ CaptureOptions to_capture_options(const CaptureArguments& arguments, const Proce
   return options;
 }
 
+CaptureProgress::CaptureProgress(CaptureOptions& options, bool quiet)
+    : walk_("walking the heap:", quiet), references_("looking for references:", quiet) {
+  options.progress = [this](uint64_t done, uint64_t total) { walk_.show(done, total); };
+  options.references.progress = [this](uint64_t done, uint64_t total) {
+    references_.show(done, total);
+  };
+}
+
 int announce_capture(const CaptureResult& result, const CaptureOptions& options,
                      const CaptureArguments& arguments) {
   const bool to_stdout = options.output.path == "-";

@@ -7,6 +7,7 @@
 #include "target/process.h"
 #include "tools/capture/capture.h"
 #include "tools/heapsnap/option_parser.h"
+#include "tools/heapsnap/progress_line.h"
 #include "tools/heapsnap/report_output.h"
 
 namespace heapsnap {
@@ -34,6 +35,18 @@ void add_capture_options(OptionParser& parser, CaptureArguments& arguments);
 // of.
 CaptureOptions to_capture_options(const CaptureArguments& arguments, const Process& process,
                                   int64_t taken_at_ns, const std::string& sysroot = {});
+
+// While it lives, a terminal shows how far a capture with these options is.
+class CaptureProgress {
+ public:
+  CaptureProgress(CaptureOptions& options, bool quiet);
+  CaptureProgress(const CaptureProgress&) = delete;
+  CaptureProgress& operator=(const CaptureProgress&) = delete;
+
+ private:
+  ProgressLine walk_;
+  ProgressLine references_;
+};
 
 // Says what was captured: the first screen of the report, or one line on standard error where the
 // snapshot itself went to standard output. Gives the exit code: kUnsupported when the process has

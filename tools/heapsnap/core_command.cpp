@@ -2,7 +2,6 @@
 #include "core/core_target.h"
 #include "tools/heapsnap/capture_options.h"
 #include "tools/heapsnap/command.h"
-#include "tools/heapsnap/progress_line.h"
 #include "tools/heapsnap/result_file.h"
 #include "tools/heapsnap/typed_address.h"
 
@@ -60,8 +59,7 @@ int run_core(const std::vector<std::string>& arguments) {
   refuse_to_replace_input(options.output.path, inputs);
   CaptureResult result;
   {
-    ProgressLine progress("walking the heap:", capture.quiet);
-    options.progress = [&](uint64_t done, uint64_t total) { progress.show(done, total); };
+    const CaptureProgress progress(options, capture.quiet);
     const std::string source = core.core_path.empty() ? "memory images" : core.core_path;
     result = capture_core(*target, source, notes, options);
   }

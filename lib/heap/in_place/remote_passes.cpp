@@ -12,8 +12,7 @@ constexpr uint64_t kHeapsAt = kTaskAt + 4096;
 static_assert(sizeof(ListsTask) <= kHeapsAt - kTaskAt);
 constexpr size_t kMostHeaps = 4096;
 constexpr uint64_t kAnswersAt = kHeapsAt + kMostHeaps * sizeof(PlacedMemory);
-constexpr uint64_t kAnswersSize = 1 << 20;  // a quarter of a million chunks
-constexpr uint64_t kLinksSize = 256 << 10;  // of these, for lists
+constexpr uint64_t kAnswersSize = 256 << 10;  // about half a second-level cache
 constexpr uint64_t kRoom = kAnswersAt + kAnswersSize;
 constexpr uint64_t kHalf = kAnswersSize / 2;
 static_assert(sizeof(ScanTask) < kHalf && sizeof(ScanTask) % sizeof(uint32_t) == 0);
@@ -30,7 +29,7 @@ RemotePasses::RemotePasses(CodeRunner& runner)
     : runner_(runner),
       loops_(loop_code()),
       room_(runner.load(loops_.code, kRoom)),
-      links_(kLinksSize / sizeof(uint64_t)) {}
+      links_(kAnswersSize / sizeof(uint64_t)) {}
 
 template <typename Task>
 bool RemotePasses::start(size_t function, Address place, const Task& task) {
