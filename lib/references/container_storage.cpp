@@ -295,31 +295,33 @@ void ContainerStorage::follow(const BlockEdges& edges, const StartThread& start)
 
 void ContainerStorage::find_slack_words(const BlockEdges& edges) {
   if (edges.is_cut_off()) return;
-  // Of a block, what a deque uses comes first.
-  struct Candidate {
-    SlackWords words;
-    bool is_of_deque = false;
-  };
-  std::vector<Candidate> candidates;
-  for (const SlackWords& words : std::exchange(of_deques_, {})) candidates.push_back({words, true});
-  for (const BlockNumber block : with_capacity_) candidates.push_back({{block, capacity_[block]}});
-  std::stable_sort(
-      candidates.begin(), candidates.end(),
-      [](const Candidate& a, const Candidate& b) { return a.words.block < b.words.block; });
   BlockEdges::Hint hint;
-  BlockNumber last = kNoBlock;
-  for (const Candidate& candidate : candidates) {
-    const SlackWords& words = candidate.words;
-    if (words.block == std::exchange(last, words.block)) continue;
-    const StorageKind known = kind(words.block);
-    const StorageKind other = candidate.is_of_deque ? StorageKind::kDequeMap : StorageKind::kArray;
-    if (known != StorageKind::kDequeBuffer && known != other) continue;
+  const auto add_if_held = [&](const SlackWords& words) {
     edges.each(words.block, hint, [&](uint32_t offset, BlockNumber) {
       if (!words.contains(offset)) return true;
       slack_words_.push_back(words);
       return false;
     });
+  };
+  const auto by_block = [](const SlackWords& a, const SlackWords& b) { return a.block < b.block; };
+  std::stable_sort(of_deques_.begin(), of_deques_.end(), by_block);
+  for (const SlackWords& words : of_deques_) with_capacity_.push_back(words.block);
+  std::sort(with_capacity_.begin(), with_capacity_.end());
+  const auto end = std::unique(with_capacity_.begin(), with_capacity_.end());
+  auto of_deque = of_deques_.begin();
+  for (auto at = with_capacity_.begin(); at != end; ++at) {
+    const BlockNumber block = *at;
+    while (of_deque != of_deques_.end() && of_deque->block < block) ++of_deque;
+    const StorageKind known = kind(block);
+    if (of_deque != of_deques_.end() && of_deque->block == block) {
+      if (known == StorageKind::kDequeMap || known == StorageKind::kDequeBuffer) {
+        add_if_held(*of_deque);
+      }
+    } else if (known == StorageKind::kArray || known == StorageKind::kDequeBuffer) {
+      add_if_held({block, capacity_[block]});
+    }
   }
+  of_deques_.clear();
 }
 
 void ContainerStorage::follow_nodes(const BlockEdges& edges, const StartThread& start,
@@ -338,7 +340,7 @@ void ContainerStorage::follow_nodes(const BlockEdges& edges, const StartThread& 
     nodes.each([&](BlockNumber node) { mark_in(kinds, node, container.nodes); });
     tails.add(container, nodes);
   };
-  const auto follow = [&](std::span<const NodeContainer> some) {
+  const auto follow_some = [&](std::span<const NodeContainer> some) {
     if (some.empty()) return;
     follow_containers(source, some, start, mark_all);
     mark_all_of(other_kinds.span());
@@ -347,11 +349,11 @@ void ContainerStorage::follow_nodes(const BlockEdges& edges, const StartThread& 
   const auto like_nodes =
       std::stable_partition(containers_.begin(), containers_.end(),
                             [this](const NodeContainer& one) { return !begins_like_node(one); });
-  follow({containers_.begin(), like_nodes});
+  follow_some({containers_.begin(), like_nodes});
   const auto rest = std::remove_if(like_nodes, containers_.end(), [this](const auto& one) {
     return kind(one.begins) == StorageKind::kListNode;
   });
-  follow({like_nodes, rest});
+  follow_some({like_nodes, rest});
 }
 
 // What is no kind is 0, and would come first.

@@ -176,14 +176,14 @@ class ContainerStorage {
   void keep_tail(const WordInMemory& word, BlockNumber text, uint64_t words);
   std::vector<TextTail> take_tails();
   bool is_filled(uint64_t address, uint64_t bytes);
-  // Of what a block is by several containers, the first kind counts, whatever comes first.
+  // Of several kinds of a block the one with the lowest number counts, in whatever order they come.
   static void mark_in(LargeArray<uint8_t>& kinds, BlockNumber block, StorageKind kind) {
     uint8_t& known = kinds[block];
     const auto number = static_cast<uint8_t>(kind);
     if (known == 0 || number < known) known = number;
   }
   void mark(BlockNumber block, StorageKind kind) { mark_in(kinds_, block, kind); }
-  // Of each block.
+  // The same of all blocks; 0 is no kind.
   void mark_all_of(std::span<const uint8_t> kinds);
   // The container has asked for so many bytes of a block.
   void mark_capacity(BlockNumber block, uint64_t bytes);
@@ -215,11 +215,11 @@ class ContainerStorage {
   bool is_on_stack_ = false;
   std::vector<CutWord> cut_words_;
   BlockMap::Hint hint_;
-  LargeArray<uint8_t> kinds_;       // of each block
-  LargeArray<uint8_t> tree_nodes_;  // of each block: TreeMark bits
-  LargeArray<Text> texts_;          // of each block; of size 0: none
-  LargeArray<uint32_t> capacity_;   // of each block, in words; 0: not known
-  std::vector<BlockNumber> with_capacity_;
+  LargeArray<uint8_t> kinds_;               // of each block
+  LargeArray<uint8_t> tree_nodes_;          // of each block: TreeMark bits
+  LargeArray<Text> texts_;                  // of each block; of size 0: none
+  LargeArray<uint32_t> capacity_;           // of each block, in words; 0: not known
+  std::vector<BlockNumber> with_capacity_;  // those of which it is known
   std::vector<SlackWords> slack_words_;
   std::vector<SlackWords> of_deques_;  // whether or not anything is in them
   bool has_texts_ = false;

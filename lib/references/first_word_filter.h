@@ -15,7 +15,7 @@ namespace heapsnap {
 
 class FirstWordFilter {
  public:
-  // Addresses of vtables lie in `range`, among others.
+  // Vtables may lie in `range`, too.
   void add_vtables(const AddressRange& range) {
     if (range.is_empty()) return;
     const uint64_t first = range.begin.value() >> kPartShift;
@@ -24,8 +24,9 @@ class FirstWordFilter {
       parts_.set((first + i) % kParts);
     }
   }
-  // These are false for most words that are not.
+  // False for most words that are no address of a vtable; never for one.
   bool may_be_vtable(uint64_t word) const { return parts_[(word >> kPartShift) % kParts]; }
+  // The same of words that tell what a block is.
   bool may_tell_type(uint64_t word) const {
     return may_be_vtable(word) || may_begin_structure(word) || may_count_objects(word);
   }

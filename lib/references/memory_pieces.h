@@ -21,8 +21,8 @@ class MemoryPieces {
  public:
   static constexpr uint64_t kMostBytes = 1 << 20;
 
-  // `target` outlives this. No range that is read is larger than `most`. `kept`: how many spans of
-  // bytes are kept by exchange().
+  // `target` outlives this. No range that is read is larger than `most`. `kept`: how often
+  // exchange() may be called with no buffer.
   explicit MemoryPieces(Target& target, uint64_t most = UINT64_MAX, size_t kept = 0);
 
   // Gives the bytes of `range` that are in memory, in ascending order, each span at most
@@ -30,9 +30,8 @@ class MemoryPieces {
   void read(const AddressRange& range,
             const std::function<void(Address, std::span<const std::byte>)>& receive);
 
-  // While a span is received, which is none of memory that is mapped here: keeps it valid until
-  // `bytes`, which is then what it lies in, is given back here. Reads from now on into what was in
-  // `bytes`, of an earlier call; where that is empty, one more is kept.
+  // While a span is received that is none of memory that is mapped here: swaps the buffer that it
+  // lies in for `bytes`, so that it stays valid. In place of an empty `bytes`, a new one is used.
   void exchange(std::span<std::byte>& bytes);
 
   // Of all ranges so far.

@@ -35,7 +35,7 @@ struct FoundWord {
   uint8_t inside = 0;  // how_far_inside()
 };
 
-// Such a word of a piece, which may have many of them, in one of its blocks.
+// Such a word in a block of a piece. It is small: a piece may have 262,144 of them.
 struct FoundReference {
   uint32_t at : 24;     // in bytes, from the piece's first one on
   uint32_t inside : 8;  // how_far_inside()

@@ -182,8 +182,9 @@ class References {
   ReferenceSink& sink_;
   BlockNumber first_ = 0;
   uint32_t blocks_ = 0;  // begun so far, from first_ on
-  size_t used_ = 0;      // of what follows
+  size_t used_ = 0;      // references
   std::vector<uint32_t> counts_ = std::vector<uint32_t>(kFull);
+  // Room alone, of which `used_` is filled.
   LargeArray<uint32_t> offsets_;
   LargeArray<BlockNumber> targets_;
   LargeArray<uint8_t> interior_;
@@ -271,7 +272,8 @@ class alignas(64) PieceLookup {
   struct Receive {
     ScannedPiece* const* piece;
     void operator()(const LookedUpWord& word, const BlockMap::Place& place) const {
-      constexpr uint32_t kMostAt = MemoryPieces::kMostBytes - 1;
+      static_assert(MemoryPieces::kMostBytes <= 1 << 24);
+      constexpr uint32_t kMostAt = MemoryPieces::kMostBytes - 1;  // so that it surely fits
       const auto at = static_cast<uint32_t>(word.at - (*piece)->from.value());
       (*piece)->words.push_back({.at = at & kMostAt,
                                  .inside = how_far_inside(place.offset),

@@ -25,7 +25,8 @@ struct ScannedMemory {
 // Called now and then, with the bytes that were looked at; it may throw to give the scan up.
 using ScanProgress = std::function<void(uint64_t bytes)>;
 
-// Which first words of blocks of malloc are asked for, and who gets them.
+// Which first words of blocks of malloc are asked for, and who gets them: not empty where there is
+// a filter.
 struct FirstWords {
   const FirstWordFilter* filter = nullptr;  // null: none are
   std::function<void(const FirstWord&)> receive;

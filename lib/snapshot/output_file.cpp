@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstdio>
+#include <utility>
 
 #include "base/alteration.h"
 #include "base/error.h"
@@ -82,7 +84,8 @@ OutputFile::OutputFile(const std::string& path, bool overwrite, Temporary tempor
     fd_.reset(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
     struct stat status {};
     if (!fd_ || ::fstat(fd_.get(), &status) != 0) fail(errno);
-    may_wait_for_reader_ = !S_ISREG(status.st_mode);
+    if (S_ISSOCK(status.st_mode)) kind_ = Kind::kSocket;
+    if (S_ISFIFO(status.st_mode)) open_pipe();
     return;
   }
   if (file >= 0) {
@@ -167,22 +170,45 @@ void OutputFile::flush() {
   buffer_.clear();
 }
 
-// Not in write(2): the signal that asks heapsnap to end may interrupt another thread.
+// Once more, so that it does not block, and who else has it does not notice.
+void OutputFile::open_pipe() {
+  if ((::fcntl(fd_.get(), F_GETFL) & O_ACCMODE) == O_RDONLY) return;  // write(2) will tell
+  const std::string link = "/proc/self/fd/" + std::to_string(fd_.get());
+  UniqueFd pipe(::open(link.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+  kind_ = pipe ? Kind::kPipe : Kind::kBlockingPipe;
+  if (pipe) fd_ = std::move(pipe);
+}
+
 void OutputFile::wait_for_reader() const {
   constexpr int kBetweenLooksMs = 50;
   pollfd output{fd_.get(), POLLOUT, 0};
-  while (::poll(&output, 1, kBetweenLooksMs) <= 0) check_end();
+  for (;;) {
+    const int ready = ::poll(&output, 1, kBetweenLooksMs);
+    if (ready > 0 || (ready < 0 && errno != EINTR)) return;  // what is wrong, write(2) tells
+    check_end();
+  }
+}
+
+// Does not wait for a reader: the signal that asks heapsnap to end may interrupt another thread.
+ssize_t OutputFile::write_some(std::span<const std::byte> bytes) const {
+  switch (kind_) {
+    case Kind::kSocket: return ::send(fd_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+    case Kind::kBlockingPipe:
+      // For so much there is room then, unless others write there, too (pipe(7)).
+      wait_for_reader();
+      return ::write(fd_.get(), bytes.data(), std::min<size_t>(bytes.size(), PIPE_BUF));
+    default: return ::write(fd_.get(), bytes.data(), bytes.size());
+  }
 }
 
 void OutputFile::write_all(std::span<const std::byte> bytes) {
   const WriteSignalsHeld held;
   while (!bytes.empty()) {
-    size_t most = bytes.size();
-    if (may_wait_for_reader_) {
+    const ssize_t written = write_some(bytes);
+    if (written < 0 && errno == EAGAIN && kind_ != Kind::kOther) {
       wait_for_reader();
-      most = std::min<size_t>(most, PIPE_BUF);  // for so much there is room (pipe(7))
+      continue;
     }
-    const ssize_t written = ::write(fd_.get(), bytes.data(), most);
     if (written < 0 && errno == EINTR) {
       check_end();
       continue;

@@ -4,6 +4,8 @@
 // temporary one beside the final one. A writer that is killed leaves nothing under the final name.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -44,15 +46,20 @@ class OutputFile {
   // A path to the folder of the file; empty for standard output. Valid as long as this object.
   const std::string& directory() const { return directory_; }
 
-  // Writes what is buffered, syncs, and gives the file its name. An existing file is replaced
-  // in one step, and only with `overwrite`; a symlink is never followed.
+  // Writes what is buffered, as append(), syncs, and gives the file its name. An existing file is
+  // replaced in one step, and only with `overwrite`; a symlink is never followed.
   void commit();
 
  private:
+  // What may have a reader that does not read; kPipe does not block.
+  enum class Kind { kOther, kPipe, kBlockingPipe, kSocket };
+
   void open_given(int file);
   void open_temporary(Temporary kind);
   void flush();
+  void open_pipe();
   void wait_for_reader() const;
+  ssize_t write_some(std::span<const std::byte> bytes) const;
   void write_all(std::span<const std::byte> bytes);
   void publish_new();
   void publish_over();
@@ -66,7 +73,7 @@ class OutputFile {
   std::string temporary_name_;            // empty while the file has none
   std::optional<Alteration> alteration_;  // from before it has that name on
   bool overwrite_ = false;
-  bool may_wait_for_reader_ = false;  // of a pipe or the like
+  Kind kind_ = Kind::kOther;
   UniqueFd directory_fd_;
   UniqueFd fd_;
   uint64_t size_ = 0;

@@ -12,7 +12,7 @@
 //                   of all, then the next ones
 //   interior bits   a bit a reference: 1 where it points inside of a block
 //
-// A block with very many references is split: the next section begins with the same block.
+// A block whose references do not all fit is split: the next section begins with the same block.
 #pragma once
 
 #include <cstdint>

@@ -2,8 +2,10 @@
 
 #include <xxhash.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <cstring>
+#include <new>
 
 #include "base/error.h"
 
@@ -57,6 +59,7 @@ std::span<const std::byte> SectionEncoder::encode(const Section& section) {
     if (raw.size() >= kSmallestCompressed) {
       const size_t packed = ZSTD_compress2(state_->zstd.get(), out.data() + end, out.size() - end,
                                            raw.data(), raw.size());
+      if (ZSTD_getErrorCode(packed) == ZSTD_error_memory_allocation) throw std::bad_alloc();
       if (ZSTD_isError(packed) != 0) {
         throw Error(ErrorKind::kInternal, "cannot compress a section", ZSTD_getErrorName(packed));
       }

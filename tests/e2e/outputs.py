@@ -11,6 +11,7 @@ import os
 import re
 import resource
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -210,6 +211,18 @@ def idle_reader(heapsnap, folder):
             check(children == "", f"a copy is left: {children}")
 
 
+def unwritable_output(heapsnap, folder):
+    """Standard output that nothing can be written to is an error, and waited for by nobody."""
+    pipe, _ = os.pipe()
+    listener = socket.socket()
+    listener.listen()
+    with Sleeper() as target:
+        for output in (pipe, listener.fileno(), os.pidfd_open(os.getpid())):
+            made = subprocess.run([heapsnap, "attach", target.pid, "-o", "-"], stdout=output, stderr=subprocess.PIPE, text=True,
+                                  timeout=60, check=False)
+            check(made.returncode == 7 and "cannot write standard output" in made.stderr, f"{output}: {made}")
+
+
 def bytes_in(pipe):
     count = array.array("i", [0])
     fcntl.ioctl(pipe, termios.FIONREAD, count)
@@ -299,7 +312,7 @@ def main():
         else:
             {"arguments": arguments, "other_files": other_files,
              "standard_output": standard_output, "standard_error": standard_error, "closed_pipe": closed_pipe,
-             "idle_reader": idle_reader,
+             "idle_reader": idle_reader, "unwritable_output": unwritable_output,
              "closed_descriptors": closed_descriptors, "default_names": default_names,
              "full_output": full_output}[case](heapsnap, folder)
 
