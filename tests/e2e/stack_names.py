@@ -120,7 +120,7 @@ class Case:
         before = self.text(path, "--by", "function")
         assert "without a name, most of it in stripped" in " ".join(before.split()) and "text_loader" not in before, before
         # As the listing says, where nobody else sees it.
-        (place,) = re.findall(r"copy it as it was before it was stripped to (/usr/lib/debug/\.build-id/\S+\.debug) and list "
+        (place,) = re.findall(r"copy the unstripped file of the same build to (/usr/lib/debug/\.build-id/\S+\.debug) and list "
                               r"them again", " ".join(before.split()))
         script = f"mount -t tmpfs none /usr/lib/debug && install -D $1 {place} && exec $2 stacks --by function $3"
         if subprocess.run(["unshare", "-m", "test", "-d", "/usr/lib/debug"], stderr=subprocess.DEVNULL).returncode == 0:

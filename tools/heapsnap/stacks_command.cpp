@@ -181,7 +181,7 @@ std::string way_to_names(const TrackerRecord& tracker, const std::string& label)
         module.path.starts_with("/usr/") && !module.path.starts_with("/usr/local/");
     if (is_packaged || module.build_id.size() < 4 || file_name_of(module.path) != label) continue;
     return fmt::format(
-        "copy it as it was before it was stripped to /usr/lib/debug/.build-id/{}/{}.debug",
+        "copy the unstripped file of the same build to /usr/lib/debug/.build-id/{}/{}.debug",
         module.build_id.substr(0, 2), module.build_id.substr(2));
   }
   return "install its debug symbols (on Debian a package NAME-dbgsym)";
