@@ -15,12 +15,6 @@ void write_plane(std::byte* __restrict out, const uint32_t* __restrict values, s
   for (size_t i = 0; i < count; ++i) out[i] = static_cast<std::byte>(values[i] >> shift);
 }
 
-uint32_t union_of(std::span<const uint32_t> values) {
-  uint32_t bits = 0;
-  for (const uint32_t value : values) bits |= value;
-  return bits;
-}
-
 }  // namespace
 
 void write_planes(Bytes& out, std::span<const uint32_t> values) {

@@ -28,6 +28,14 @@ void append_value(Bytes& out, T value) {
   append_bytes(out, std::as_bytes(std::span(&value, 1)));
 }
 
+// The bits that any of the values has.
+template <typename T>
+T union_of(std::span<const T> values) {
+  T bits = 0;
+  for (const T value : values) bits |= value;
+  return bits;
+}
+
 // The lowest bytes of all values, then the next ones, ...: what is alike comes to lie together. In
 // place of what `out` held.
 void write_planes(Bytes& out, std::span<const uint32_t> values);

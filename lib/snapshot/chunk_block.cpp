@@ -15,12 +15,6 @@ enum ColumnIndex : size_t { kRuns, kSizeCodes, kLargeSizes, kStateBits, kOtherSt
 // Below 2^40 no block of sizes can overflow a sum.
 constexpr uint64_t kSurelySmall = uint64_t{1} << 40;
 
-uint64_t union_of(std::span<const uint64_t> sizes) {
-  uint64_t bits = 0;
-  for (const uint64_t size : sizes) bits |= size;
-  return bits;
-}
-
 bool needs_large_size(uint64_t size, unsigned shift) {
   const uint64_t granules = size >> shift;
   return granules >= format::kLargeSizeCode || granules << shift != size;
