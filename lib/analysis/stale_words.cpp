@@ -272,7 +272,7 @@ bool StaleWords::is_rare(BlockNumber block, uint32_t offset) const {
 bool StaleWords::is_slack(BlockNumber block, uint32_t offset) const {
   if (!with_slack_.contains(block)) return false;
   const SlackWords* const words = slack_of(slack_words_, block);
-  if (offset < words->used_from) return true;
+  if (offset < words->used_from || words->is_spare(offset)) return true;
   if (offset < words->first) return false;
   const OfSize& others = slack_sizes_.at(sizes_[block]);
   const uint32_t at = offset - others.first;

@@ -291,6 +291,7 @@ constexpr FieldDecision kDecisions[] = {
     {"slack_words", "block", kKeep},
     {"slack_words", "first", kKeep},
     {"slack_words", "used_from", kKeep},
+    {"slack_words", "spare", kKeep},
     {"unused_words", "block", kKeep},
     {"unused_words", "word", kKeep},
     // Columns of sections that are no tables, by their headings in docs/snapshot-format.md.

@@ -78,7 +78,8 @@ BlockTyping::BlockTyping(const TypeGraph& graph, const BlockEdges& edges, Machin
       marks_(edges.blocks()),
       claims_(edges.blocks()),
       weak_claims_(edges.blocks()),
-      votes_(edges.blocks()) {}
+      votes_(edges.blocks()),
+      of_containers_(edges.blocks()) {}
 
 BlockTyping::Packed BlockTyping::packed(const TypedBlock& typed, Level level) {
   return typed.type << 3 | static_cast<uint32_t>(typed.shape) << 1 | static_cast<uint32_t>(level);
@@ -182,8 +183,11 @@ void BlockTyping::follow(BlockNumber block, const TypedBlock& typed, uint64_t ob
   const bool may_be_left_over = typed.shape == BlockShape::kArray && marks_[block] != kKnown;
   const Votes vote = may_be_left_over ? Votes{0, 1} : Votes{1, 0};
   const SlackWords* const slack = may_be_left_over ? slack_of(slack_, block) : nullptr;
+  const bool is_spare_unused = slack != nullptr && of_containers_[block] != 0;
   edges_.each(block, edges_hint_, [&](uint32_t word, BlockNumber target) {
-    if (slack != nullptr && slack->contains(word)) return true;
+    if (slack != nullptr && (slack->contains(word) || (is_spare_unused && slack->is_spare(word)))) {
+      return true;
+    }
     uint64_t offset = uint64_t{word} * word_;
     if (offset < objects_at) return true;
     offset -= objects_at;
@@ -202,6 +206,7 @@ void BlockTyping::claim(BlockNumber block, const Pointee& pointee, DebugTypeNumb
   const TypedBlock wanted = fitted_type(graph_, pointee, edges_.usable(block), machine_, holder,
                                         beginning == beginnings_.end() ? 0 : beginning->second);
   if (wanted.type == 0) return;
+  if (pointee.role == PointerRole::kArray) of_containers_[block] = 1;
   const Packed claim = packed(wanted, level_);
   if (graph_.types[wanted.type].is_scalar && pointee.role == PointerRole::kObject) {
     if (weak_claims_[block] == 0) weak_claims_[block] = claim;

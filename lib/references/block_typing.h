@@ -44,7 +44,7 @@ TypedBlock fitted_type(const TypeGraph& graph, const Pointee& pointee, uint64_t 
 class BlockTyping {
  public:
   // All outlive this; `edges` is sealed, not cut off and has kept sizes. `slack`: ascending; of
-  // arrays, nothing is followed from there.
+  // arrays, nothing is followed from there, nor from their spare words if they are a container's.
   BlockTyping(const TypeGraph& graph, const BlockEdges& edges, Machine machine,
               std::span<const SlackWords> slack = {});
 
@@ -124,8 +124,9 @@ class BlockTyping {
   uint32_t word_;
   LargeArray<uint8_t> marks_;
   LargeArray<Packed> claims_;
-  LargeArray<Packed> weak_claims_;  // by pointers to numbers
-  LargeArray<Votes> votes_;         // for the claims
+  LargeArray<Packed> weak_claims_;     // by pointers to numbers
+  LargeArray<Votes> votes_;            // for the claims
+  LargeArray<uint8_t> of_containers_;  // 1: a container's elements, a pointer says
   std::unordered_map<BlockNumber, std::vector<Candidate>> disputed_;
   std::unordered_map<BlockNumber, TypedBlock> decided_;
   std::vector<KnownBlock> known_;                                // those that lead on

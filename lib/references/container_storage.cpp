@@ -17,6 +17,12 @@ constexpr uint64_t kLooksABlock = 4;
 // Floating-point 1.0, the load factor that nobody changes.
 constexpr uint64_t kLoadFactor = 0x3f800000;
 
+// As many as so many bytes lie in.
+uint32_t words_of(uint64_t bytes) {
+  constexpr uint64_t kWord = 8;
+  return static_cast<uint32_t>(std::min<uint64_t>((bytes + kWord - 1) / kWord, UINT32_MAX));
+}
+
 }  // namespace
 
 ContainerStorage::ContainerStorage(Target& target, const BlockMap& map)
@@ -27,7 +33,8 @@ ContainerStorage::ContainerStorage(Target& target, const BlockMap& map)
       kinds_(map.blocks()),
       tree_nodes_(map.blocks()),
       texts_(map.blocks()),
-      capacity_(map.blocks()) {
+      capacity_(map.blocks()),
+      elements_(map.blocks()) {
   for (const AddressRange& range : map.memory()) most_pages_ += range.size() / kPageBytes + 2;
 }
 
@@ -78,28 +85,50 @@ AddressRange ContainerStorage::present_around(const CutWord& cut) {
   return around;
 }
 
-void ContainerStorage::mark_capacity(BlockNumber block, uint64_t bytes) {
-  const uint64_t words = std::min<uint64_t>((bytes + kWordBytes - 1) / kWordBytes, UINT32_MAX);
+void ContainerStorage::mark_capacity(BlockNumber block, uint64_t bytes, uint64_t of_elements) {
+  const uint32_t words = words_of(bytes);
   if (capacity_[block] == 0 && words != 0) with_capacity_.push_back(block);
-  capacity_[block] = std::max(capacity_[block], static_cast<uint32_t>(words));
+  capacity_[block] = std::max(capacity_[block], words);
+  elements_[block] = std::max(elements_[block], words_of(of_elements));
 }
 
 bool ContainerStorage::is_filled(uint64_t address, uint64_t bytes) {
   return is_filled_by(map_.usable(Address(address), hint_), bytes);
 }
 
-void ContainerStorage::look_at_array(const WordInMemory& word, BlockNumber block,
+void ContainerStorage::look_at_array(const WordInMemory& word, BlockNumber block, uint64_t end,
                                      uint64_t end_of_capacity) {
   uint64_t begin = 0;
   uint64_t beside = 0;
   word.beside(0, begin);
-  if (is_on_stack_ || !is_filled(begin, end_of_capacity - begin)) return;
+  if (is_on_stack_ || end_of_capacity == begin || !is_filled(begin, end_of_capacity - begin)) {
+    return;
+  }
   // Buffers of streams have more pointers into the same block, in a row.
   const auto is_inside = [&] { return beside >= begin && beside <= end_of_capacity; };
   if (word.index >= kWordBytes && word.beside(-1, beside) && is_inside()) return;
   if (word.beside(3, beside) && is_inside()) return;
+  const uint64_t capacity = end_of_capacity - begin;
+  const bool may_be_iterator = end == begin && word.beside(3, beside) && map_.may_hold(beside);
+  if (!may_be_iterator) return mark_array(block, capacity, end - begin);
+  if (empty_arrays_.size() < kMostContainers) {
+    empty_arrays_.push_back({block, begin, capacity, beside});
+  }
+}
+
+void ContainerStorage::mark_array(BlockNumber block, uint64_t capacity, uint64_t of_elements) {
   mark(block, StorageKind::kArray);
-  mark_capacity(block, end_of_capacity - begin);
+  mark_capacity(block, capacity, of_elements);
+}
+
+void ContainerStorage::mark_empty_arrays() {
+  std::stable_sort(empty_arrays_.begin(), empty_arrays_.end(),
+                   [](const auto& a, const auto& b) { return a.beside < b.beside; });
+  for (const EmptyArray& one : std::exchange(empty_arrays_, {})) {
+    if (!may_go_on()) return;
+    const bool is_iterator = cache_.word(Address(one.beside), kWordBytes) == one.begin;
+    if (!is_iterator) mark_array(one.block, one.bytes, 0);
+  }
 }
 
 void ContainerStorage::look_at_lists(const WordInMemory& word, uint64_t third) {
@@ -188,7 +217,8 @@ void ContainerStorage::look_at_deque(const WordInMemory& word, BlockNumber block
     return static_cast<uint32_t>(std::min<uint64_t>(offset / kWordBytes, UINT32_MAX));
   };
   deques_.push_back({block, first_word, (last_word - first_word) / kWordBytes + 1, first_buffer,
-                     last_buffer, bytes, word_of(first_word - map), word_of(first - first_buffer)});
+                     last_buffer, bytes, word_of(first_word - map), word_of(first - first_buffer),
+                     words_of(end - last_buffer)});
 }
 
 // Of a std::basic_filebuf: where it reads and writes is in its std::basic_streambuf.
@@ -214,6 +244,7 @@ void ContainerStorage::look_at_stream(const WordInMemory& word, BlockNumber bloc
 void ContainerStorage::follow(const BlockEdges& edges, const StartThread& start) {
   if (may_read_again()) {
     look_at_cut_words();
+    mark_empty_arrays();
     check_texts();
     TextTails tails(take_tails(), map_.blocks());
     follow_nodes(edges, start, tails);
@@ -230,6 +261,7 @@ void ContainerStorage::follow(const BlockEdges& edges, const StartThread& start)
   tails_.clear();
   texts_.release();
   capacity_.release();
+  elements_.release();
   with_capacity_ = {};
   tree_nodes_.release();
 }
@@ -239,7 +271,7 @@ void ContainerStorage::find_slack_words(const BlockEdges& edges) {
   BlockEdges::Hint hint;
   const auto add_if_held = [&](const SlackWords& words) {
     edges.each(words.block, hint, [&](uint32_t offset, BlockNumber) {
-      if (!words.contains(offset)) return true;
+      if (!words.contains(offset) && !words.is_spare(offset)) return true;
       slack_words_.push_back(words);
       return false;
     });
@@ -259,7 +291,8 @@ void ContainerStorage::find_slack_words(const BlockEdges& edges) {
         add_if_held(*of_deque);
       }
     } else if (known == StorageKind::kArray || known == StorageKind::kDequeBuffer) {
-      add_if_held({block, capacity_[block]});
+      const uint32_t capacity = capacity_[block];
+      add_if_held({block, capacity, 0, capacity - std::min(capacity, elements_[block])});
     }
   }
   of_deques_.clear();
@@ -338,9 +371,10 @@ void ContainerStorage::follow_deques() {
     mark(deque.map, StorageKind::kDequeMap);
     for (const BlockNumber buffer : buffers_) {
       mark(buffer, StorageKind::kDequeBuffer);
-      mark_capacity(buffer, deque.buffer_bytes);
+      mark_capacity(buffer, deque.buffer_bytes, deque.buffer_bytes);
     }
     deque.first_block = buffers_.front();
+    deque.last_block = buffers_.back();
     known.push_back(deque);
   }
   find_used_words(known);
@@ -358,7 +392,10 @@ void ContainerStorage::find_used_words(std::vector<Deque>& known) {
       const auto capacity = static_cast<uint32_t>(deque->buffer_bytes / kWordBytes);
       of_deques_.push_back({deque->map, deque->used_of_map + static_cast<uint32_t>(deque->count),
                             deque->used_of_map});
-      of_deques_.push_back({deque->first_block, capacity, deque->used_from});
+      const uint32_t spare = capacity - std::min(capacity, deque->used_to);
+      const bool is_one = deque->first_block == deque->last_block;
+      of_deques_.push_back({deque->first_block, capacity, deque->used_from, is_one ? spare : 0});
+      if (!is_one) of_deques_.push_back({deque->last_block, capacity, 0, spare});
     }
     deque = next;
   }

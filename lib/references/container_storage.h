@@ -113,17 +113,27 @@ class ContainerStorage {
     uint64_t first_buffer = 0;
     uint64_t last_buffer = 0;
     uint64_t buffer_bytes = 0;
-    // Words in use: of the map from `used_of_map` on, of the first buffer from `used_from` on. What
-    // lies behind the last element may be one that is being made.
+    // Words in use: of the map from `used_of_map` on, of the first buffer from `used_from` on, of
+    // the last one before `used_to`.
     uint32_t used_of_map = 0;
     uint32_t used_from = 0;
+    uint32_t used_to = 0;
     BlockNumber first_block = kNoBlock;  // the first buffer; once it was followed
+    BlockNumber last_block = kNoBlock;   // the same
     bool operator==(const Deque&) const = default;
   };
   // A text that is not yet known to end where it should.
   struct Text {
     uint32_t size : 29;   // and one, in characters
     uint32_t widths : 3;  // a bit each: characters of 1, 2, 4 bytes would fill the block
+  };
+
+  // A vector without elements, or an iterator of a deque at the first element of a buffer.
+  struct EmptyArray {
+    BlockNumber block = kNoBlock;
+    uint64_t begin = 0;
+    uint64_t bytes = 0;   // its capacity
+    uint64_t beside = 0;  // the word behind its three: an iterator's leads to the deque's map
   };
 
   // What is looked at before a word, but for streams, and from it on.
@@ -142,8 +152,10 @@ class ContainerStorage {
     if (word.bytes.size() - word.index < sizeof words) return;
     std::memcpy(words.data(), word.bytes.data() + word.index, sizeof words);
     const auto [address, second, third] = words;
-    if (second > address) {
-      if (third >= second && third - address < kMostBytes) look_at_array(word, block, third);
+    if (second >= address) {
+      if (third >= second && third - address < kMostBytes) {
+        look_at_array(word, block, second, third);
+      }
     } else if (second <= third && third >= kShortestText && third < kMostBytes) {
       look_at_text(word, block, second, third);
     }
@@ -165,7 +177,8 @@ class ContainerStorage {
   AddressRange present_around(const CutWord& cut);
   bool may_count_blocks(uint64_t word) const { return word != 0 && word <= map_.blocks(); }
   void add_container(const WordInMemory& word, const NodeContainer& container);
-  void look_at_array(const WordInMemory& word, BlockNumber block, uint64_t end_of_capacity);
+  void look_at_array(const WordInMemory& word, BlockNumber block, uint64_t end,
+                     uint64_t end_of_capacity);
   void look_at_text(const WordInMemory& word, BlockNumber block, uint64_t size, uint64_t capacity);
   void look_at_lists(const WordInMemory& word, uint64_t third);
   void look_at_buckets(const WordInMemory& word, BlockNumber block, uint64_t buckets,
@@ -185,8 +198,10 @@ class ContainerStorage {
   void mark(BlockNumber block, StorageKind kind) { mark_in(kinds_, block, kind); }
   // The same of all blocks; 0 is no kind.
   void mark_all_of(std::span<const uint8_t> kinds);
-  // The container has asked for so many bytes of a block.
-  void mark_capacity(BlockNumber block, uint64_t bytes);
+  // The container has asked for so many bytes of a block, and its elements take so many.
+  void mark_capacity(BlockNumber block, uint64_t bytes, uint64_t of_elements);
+  void mark_array(BlockNumber block, uint64_t capacity, uint64_t of_elements);
+  void mark_empty_arrays();
   void find_used_words(std::vector<Deque>& known);
   void find_slack_words(const BlockEdges& edges);
 
@@ -214,11 +229,13 @@ class ContainerStorage {
   LookLimit limit_;
   bool is_on_stack_ = false;
   std::vector<CutWord> cut_words_;
+  std::vector<EmptyArray> empty_arrays_;
   BlockMap::Hint hint_;
   LargeArray<uint8_t> kinds_;               // of each block
   LargeArray<uint8_t> tree_nodes_;          // of each block: TreeMark bits
   LargeArray<Text> texts_;                  // of each block; of size 0: none
   LargeArray<uint32_t> capacity_;           // of each block, in words; 0: not known
+  LargeArray<uint32_t> elements_;           // the same: of that, up to the last element
   std::vector<BlockNumber> with_capacity_;  // those of which it is known
   std::vector<SlackWords> slack_words_;
   std::vector<SlackWords> of_deques_;  // whether or not anything is in them

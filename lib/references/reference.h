@@ -33,14 +33,20 @@ constexpr uint8_t how_far_inside(uint64_t bytes) {
 }
 
 // The words of a block that a container of the C++ library does not use: those from `first` on, and
-// those before `used_from`. What is there is left over from before, unless the block is not such a
-// container's, but has three pointers into it as a vector's has.
+// those before `used_from`; and `spare` words before `first`, which lie between the last element of
+// a vector and the end of its capacity. What is there is left over from before, unless the block is
+// not such a container's, but has three pointers into it as a vector's has.
+//
+//   | used_from | elements | spare | first: beyond what was asked for |
 struct SlackWords {
   BlockNumber block = kNoBlock;
   uint32_t first = 0;      // word of the block
   uint32_t used_from = 0;  // the same
-  // Whether the word is none of those in use.
+  uint32_t spare = 0;      // how many
+  // Whether the word is none of those that the container can use.
   bool contains(uint32_t word) const { return word >= first || word < used_from; }
+  // Whether it is none that the container could use and does.
+  bool is_spare(uint32_t word) const { return word < first && first - word <= spare; }
   bool operator==(const SlackWords&) const = default;
 };
 

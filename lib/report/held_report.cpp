@@ -228,10 +228,10 @@ void print_held_block(Writer& out, const ReferenceReportInput& input, const Held
     out.write("\n");
     print_lines(out, "  ",
                 "May be stale: a word where few blocks of that size hold an address, behind the "
-                "end of a text, in what a string or a deque does not use of its memory, in what "
-                "malloc gave a vector or node of a container beyond what that asked for, or below "
-                "its thread's stack pointer; or on a stack of a language runtime of which it is "
-                "not known where it ends. It is probably left over from earlier use.",
+                "end of a text, in what a string, vector or deque does not use of its memory, in "
+                "what malloc gave a vector or node of a container beyond what that asked for, or "
+                "below its thread's stack pointer; or on a stack of a language runtime of which it "
+                "is not known where it ends. It is probably left over from earlier use.",
                 width);
     const bool some_into_context =
         std::any_of(held.paths.begin(), held.paths.end(),

@@ -9,7 +9,7 @@ namespace heapsnap {
 void write_slack_words(std::span<const SlackWords> words, SectionSink& sink) {
   TableWriter<SlackRow> table(format::SectionKind::kTypeNames, sink);
   for (const SlackWords& one : words.first(std::min(words.size(), format::kMaxSlackRows))) {
-    table.add(SlackRow{Address(one.block), one.first, one.used_from});
+    table.add(SlackRow{Address(one.block), one.first, one.used_from, one.spare});
   }
   table.finish();
 }
@@ -23,7 +23,8 @@ void read_slack_words(std::span<const std::byte> bytes, const std::string& sourc
     check_table(
         row.block.value() < blocks && (words.empty() || row.block.value() > words.back().block),
         source, "slack words of blocks that do not ascend or do not exist");
-    words.push_back({static_cast<BlockNumber>(row.block.value()), row.first, row.used_from});
+    words.push_back(
+        {static_cast<BlockNumber>(row.block.value()), row.first, row.used_from, row.spare});
   }
 }
 

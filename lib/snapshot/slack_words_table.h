@@ -19,6 +19,7 @@ struct SlackRow {
   Address block;  // a number, stored as the difference to the row before
   uint32_t first = 0;
   uint32_t used_from = 0;
+  uint32_t spare = 0;
 };
 
 template <>
@@ -28,6 +29,7 @@ struct TableOf<SlackRow> {
     column("block", row.block);
     column("first", row.first);
     column("used_from", row.used_from);
+    column("spare", row.spare);
   }
 };
 

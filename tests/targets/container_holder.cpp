@@ -193,9 +193,9 @@ namespace {
   fill_connections();
 }
 
-// Addresses in what malloc gave beyond what containers asked for, in what a queue has had taken
-// from it, and in what long strings do not use of their buffers, as the memory's last owner leaves
-// them.
+// Addresses in what malloc gave beyond what containers asked for, behind their last elements, in
+// what a queue has had taken from it, and in what long strings do not use of their buffers, as the
+// memory's last owner leaves them.
 [[gnu::noinline]] void leave_words() {
   constexpr size_t kListHeader = 2 * sizeof(void*);
   constexpr size_t kHashHeader = sizeof(void*);
@@ -207,6 +207,8 @@ namespace {
   };
   constexpr size_t kInBuffer = 512 / sizeof(uint64_t);
   leave(g_samples.data() + g_samples.capacity(), &g_queue.front(), kListHeader);
+  leave(g_samples.data() + g_samples.size(), &*g_orders.begin(), kTreeHeader);
+  leave(&g_ring.back() + 1, &*g_orders.rbegin(), kTreeHeader);
   constexpr size_t kTaken = 1000;
   for (size_t i = 0; i < kTaken; ++i) g_ring.pop_front();
   uint64_t* const buffer = &g_ring.front() - kTaken % kInBuffer;

@@ -273,6 +273,34 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("what lies behind the last element of a vector owns only what nothing else owns") {
+  HandmadeHeap heap;
+  const uint32_t cache = heap.add_place(RootKind::kVariable, "g_cache");
+  const uint32_t lines = heap.add_place(RootKind::kVariable, "g_lines");
+  const BlockNumber storage = heap.add(4104);
+  heap.hold(lines, storage);
+  constexpr uint32_t kLines = 100;
+  for (uint32_t i = 0; i < kLines; ++i) heap.link(storage, 8 * i, heap.add(56));
+  // The places of texts that were freed are those of nodes now.
+  BlockNumber last = heap.add(56);
+  heap.hold(cache, last);
+  constexpr uint32_t kNodes = 300;
+  for (uint32_t i = 1; i < kNodes; ++i) {
+    const BlockNumber node = heap.add(56);
+    heap.link(last, 0, node);
+    heap.link(storage, 8 * (kLines + i), node);
+    last = node;
+  }
+  // If it is no vector's, what is there may be in use.
+  const BlockNumber only_there = heap.add(72);
+  heap.link(storage, 8 * (kLines + kNodes), only_there);
+  heap.streams.slack_words = {{storage, 512, 0, 512 - kLines}};
+  const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+  REQUIRE(tree.children[0].size() == 2);
+  CHECK(tree.nodes[tree.children[0][0]].retained.bytes == kNodes * 56);
+  CHECK(tree.nodes[tree.children[0][1]].retained.bytes == 4104 + kLines * 56 + 72);
+}
+
 TEST_CASE("what a string does not use of its buffer owns nothing that something else owns") {
   for (const bool is_unused : {false, true}) {
     CAPTURE(is_unused);

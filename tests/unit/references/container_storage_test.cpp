@@ -27,8 +27,11 @@ TEST_CASE("the storage of a vector reaches from its begin to the end of its bloc
     heap.put(holder + 8, {storage, storage + 40, storage + 112});
     CHECK(heap.kind(storage) == "");
   }
-  SUBCASE("not when nothing is in it: so does the first block of a deque look") {
-    heap.put(holder + 8, {storage, storage, storage + 96});
+  SUBCASE("with nothing in it, unless it looks like an iterator of a deque, whose map follows") {
+    const uint64_t other = heap.block(72);
+    heap.put(holder + 8, {storage, storage, storage + 96, other + 24});
+    CHECK(heap.kind(storage) == "std::vector storage");
+    heap.put(other + 24, {storage});
     CHECK(heap.kind(storage) == "");
   }
   SUBCASE("with its end within") {
@@ -67,27 +70,59 @@ TEST_CASE("what malloc gave beyond the capacity of a vector is slack") {
   };
   heap.put(storage, std::vector<uint64_t>(13, node));
   heap.put(other, std::vector<uint64_t>(13, node));
-  heap.put(holder + 8, {storage, storage + 36, storage + 96});
+  heap.put(holder + 8, {storage, storage + 96, storage + 96});
   CHECK(slack() == Slack{{2, 12}});
   SUBCASE("if it holds an address") {
     heap.put(storage + 96, {0});
     CHECK(slack().empty());
   }
   SUBCASE("not where there is none") {
-    heap.put(holder + 8, {storage, storage + 8, storage + 104});
+    heap.put(holder + 8, {storage, storage + 104, storage + 104});
     CHECK(slack().empty());
   }
   SUBCASE("half a word is an element's") {
-    heap.put(holder + 8, {storage, storage + 8, storage + 84});
+    heap.put(holder + 8, {storage, storage + 84, storage + 84});
     CHECK(slack() == Slack{{2, 11}});
   }
   SUBCASE("as far as all agree that look like its vector") {
-    heap.put(holder + 40, {storage, storage + 8, storage + 72});
+    heap.put(holder + 40, {storage, storage + 72, storage + 72});
     CHECK(slack() == Slack{{2, 12}});
   }
   SUBCASE("in ascending order of blocks") {
-    heap.put(holder + 40, {other, other + 8, other + 88});
+    heap.put(holder + 40, {other, other + 88, other + 88});
     CHECK(slack() == Slack{{2, 12}, {3, 11}});
+  }
+}
+
+TEST_CASE("what lies between the last element of a vector and its capacity is spare") {
+  using Slack = std::vector<SlackWords>;
+  ContainerHeap heap;
+  const uint64_t storage = heap.block(104);
+  const uint64_t holder = heap.block(120);
+  const auto slack = [&heap] {
+    Slack found;
+    heap.look([&](const BlockMap&, ContainerStorage& all) { found = all.take_slack_words(); });
+    return found;
+  };
+  heap.put(storage + 88, {holder});
+  heap.put(holder + 8, {storage, storage + 36, storage + 96});
+  CHECK(slack() == Slack{{1, 12, 0, 7}});
+  SUBCASE("of one that was cleared, all of it") {
+    heap.put(holder + 8, {storage, storage, storage + 96});
+    CHECK(heap.kind(storage) == "std::vector storage");
+    CHECK(slack() == Slack{{1, 12, 0, 12}});
+  }
+  SUBCASE("unless an element is there") {
+    heap.put(holder + 8, {storage, storage + 96, storage + 96});
+    CHECK(slack().empty());
+  }
+  SUBCASE("as far as all agree that look like its vector") {
+    heap.put(holder + 40, {storage, storage + 72, storage + 96});
+    CHECK(slack() == Slack{{1, 12, 0, 3}});
+  }
+  SUBCASE("of an array, not of one object to which two pointers lead") {
+    heap.put(holder + 8, {storage, storage, storage});
+    CHECK(heap.kind(storage) == "");
   }
 }
 
@@ -160,7 +195,7 @@ TEST_CASE("the words of a deque's map between its ends hold its buffers") {
     heap.put(buffers[2] + 504, {deque, deque});
     std::vector<SlackWords> slack;
     heap.look([&](const BlockMap&, ContainerStorage& all) { slack = all.take_slack_words(); });
-    CHECK(slack == std::vector<SlackWords>{{1, 5, 2}, {2, 64, 1}, {3, 64}, {4, 64}});
+    CHECK(slack == std::vector<SlackWords>{{1, 5, 2}, {2, 64, 1}, {3, 64}, {4, 64, 0, 1}});
   }
   SUBCASE("but of what it uses, nothing is known where words of an earlier state are left") {
     heap.put(buffers[0], {deque});

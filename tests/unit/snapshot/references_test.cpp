@@ -130,7 +130,7 @@ TEST_CASE("roots and types come back as they were") {
   writer.on_root_places(places);
   writer.on_block_types(types);
   writer.on_type_names(names);
-  const std::vector<SlackWords> slack{{0, 3}, {5, 9, 2}, {299'999, 70'000}};
+  const std::vector<SlackWords> slack{{0, 3}, {5, 9, 2, 4}, {299'999, 70'000}};
   writer.on_slack_words(slack);
   const std::vector<UnusedWord> unused{{5, 7}, {5, 11}, {299'999, 70'000}};
   writer.on_unused_words(unused);

@@ -129,10 +129,11 @@ class Sample {
            hex(type.name), hex(type.module), static_cast<int>(type.source), hex(type.builtin),
            hex(type.part), type.is_exact ? 1 : 0, type.pointers);
     }
-    const std::vector<SlackWords> slack = {{0, 3}, {1500, 250, 2}, {2999, 0}};
+    const std::vector<SlackWords> slack = {{0, 3}, {1500, 250, 2, 40}, {2999, 0}};
     writer_.on_slack_words(slack);
     for (const SlackWords& one : slack) {
-      line("slack_words block={} first={} used_from={}", one.block, one.first, one.used_from);
+      line("slack_words block={} first={} used_from={} spare={}", one.block, one.first,
+           one.used_from, one.spare);
     }
     const std::vector<UnusedWord> unused = {{7, 11}, {7, 15}, {2999, 3}};
     writer_.on_unused_words(unused);
