@@ -5,7 +5,6 @@
 #include <limits>
 #include <string_view>
 
-#include "references/slack_words.h"
 #include "references/storage_kind.h"
 
 namespace heapsnap {
@@ -56,7 +55,7 @@ class StaleWords::Counting final : public ReferenceSink {
       const size_t end = next + batch.counts[i];
       words_.find_heads(batch, i, next, end);
       words_.find_larger_nodes(batch, i, next, end);
-      words_.count_behind_capacity(batch, i, next, end);
+      words_.count_in_slack(batch, i, next, end);
       const Kind& kind = words_.kind_of(batch.first + i);
       for (; next < end; ++next) {
         const uint32_t offset = batch.offsets[next];
@@ -103,20 +102,22 @@ void StaleWords::find_larger_nodes(const ReferenceBatch& batch, size_t i, size_t
   }
 }
 
-void StaleWords::count_behind_capacity(const ReferenceBatch& batch, size_t i, size_t begin,
-                                       size_t end) {
-  const uint64_t block = batch.first + i;
-  if (slack_sizes_.empty() || block >= sizes_.size() ||
-      storage_.contains(static_cast<BlockNumber>(block))) {
-    return;
-  }
-  const auto of_size = slack_sizes_.find(sizes_[static_cast<BlockNumber>(block)]);
-  if (of_size == slack_sizes_.end()) return;
-  auto& [first, blocks, holding] = of_size->second;
-  ++blocks;
+// Null if it is none that those with slack words are compared with.
+StaleWords::OfSize* StaleWords::compared_with_slack(uint64_t block) {
+  if (slack_sizes_.empty() || block >= sizes_.size()) return nullptr;
+  const auto number = static_cast<BlockNumber>(block);
+  if (typed_.contains(number) || with_slack_.contains(number)) return nullptr;
+  const auto of_size = slack_sizes_.find(sizes_[number]);
+  return of_size == slack_sizes_.end() ? nullptr : &of_size->second;
+}
+
+void StaleWords::count_in_slack(const ReferenceBatch& batch, size_t i, size_t begin, size_t end) {
+  OfSize* const others = compared_with_slack(batch.first + i);
+  if (others == nullptr) return;
   for (size_t at = begin; at < end; ++at) {
     const uint32_t offset = batch.offsets[at];
-    if (offset >= first && offset - first < holding.size()) ++holding[offset - first];
+    if (offset < others->first || offset - others->first >= others->holding.size()) continue;
+    ++others->holding[offset - others->first];
   }
 }
 
@@ -138,7 +139,7 @@ StaleWords::StaleWords(const ReferenceStreams& references, const BlockSizes& siz
       slack_words_(references.slack_words),
       with_unused_(static_cast<BlockNumber>(references.unused_words.empty() ? 0 : sizes.size())),
       unused_words_(references.unused_words),
-      storage_(static_cast<BlockNumber>(references.slack_words.empty() ? 0 : sizes.size())),
+      typed_(static_cast<BlockNumber>(references.slack_words.empty() ? 0 : sizes.size())),
       exact_(static_cast<BlockNumber>(sizes.size())),
       nodes_(static_cast<BlockNumber>(sizes.size())),
       heads_(static_cast<BlockNumber>(sizes.size())) {
@@ -153,19 +154,15 @@ StaleWords::StaleWords(const ReferenceStreams& references, const BlockSizes& siz
   for (const SlackWords& words : slack_words_) {
     if (words.block >= sizes.size()) continue;
     with_slack_.insert(words.block);
-    OfSize& of_size = slack_sizes_[sizes[words.block]];
-    of_size.first = std::min(of_size.first, words.first);
+    uint32_t& first = slack_sizes_[sizes[words.block]].first;
+    first = std::min(first, words.first - std::min(words.first, words.spare));
   }
+  with_slack_.count();
   for (const UnusedWord& one : unused_words_) {
     if (one.block < with_unused_.blocks()) with_unused_.insert(one.block);
   }
-  size_t counted = 0;
-  for (auto& [size, of_size] : slack_sizes_) {
-    const uint64_t words = std::max<uint64_t>(size / word, of_size.first) - of_size.first;
-    of_size.holding.resize(std::min<uint64_t>(words, kMostCountedWords - counted));
-    counted += of_size.holding.size();
-  }
   read_types(references);
+  count_slack_blocks();
   Counting counting(*this);
   references.read_references(counting);
 }
@@ -175,21 +172,20 @@ void StaleWords::read_types(const ReferenceStreams& references) {
     bool are_text = false;
     bool are_exact = false;
     bool are_told = false;  // the type is
-    bool are_storage = false;
     NodeLinks links;
     uint64_t pointers = 0;
   };
   std::vector<Words> words;
   for (const BlockType& type : references.types) {
     const NodeLinks links = node_links(type);
-    words.push_back({has_no_addresses(type), type.is_exact || links.are_all, is_told(type),
-                     holds_elements(type), links, type.pointers});
+    words.push_back({has_no_addresses(type), type.is_exact || links.are_all, is_told(type), links,
+                     type.pointers});
   }
   const auto blocks = static_cast<BlockNumber>(sizes_.size());
   const auto read = [&](BlockNumber block, TypeNumber type) {
     const Words known = type < words.size() ? words[type] : Words{};
     if (known.are_exact) exact_.insert(block);
-    if (known.are_storage && block < storage_.blocks()) storage_.insert(block);
+    if (type != 0 && block < typed_.blocks()) typed_.insert(block);
     for (size_t word = 0; word < kNodeWords; ++word) {
       if ((known.links.words >> word & 1) != 0) links_[word].insert(block);
     }
@@ -207,6 +203,20 @@ void StaleWords::read_types(const ReferenceStreams& references) {
   });
   for (; next < blocks; ++next) read(next, 0);
   find_smaller_kinds(references.types);
+}
+
+void StaleWords::count_slack_blocks() {
+  if (slack_sizes_.empty()) return;
+  for (BlockNumber block = 0; block < sizes_.size(); ++block) {
+    if (OfSize* const others = compared_with_slack(block)) ++others->blocks;
+  }
+  size_t counted = 0;
+  for (auto& [size, of_size] : slack_sizes_) {
+    if (of_size.blocks < kFewBlocks) continue;
+    const uint64_t words = std::max<uint64_t>(size / word_, of_size.first) - of_size.first;
+    of_size.holding.resize(std::min<uint64_t>(words, kMostCountedWords - counted));
+    counted += of_size.holding.size();
+  }
 }
 
 // A rest that is too small for a chunk stays with the one before it (where words are of 8 bytes:
@@ -271,13 +281,12 @@ bool StaleWords::is_rare(BlockNumber block, uint32_t offset) const {
 
 bool StaleWords::is_slack(BlockNumber block, uint32_t offset) const {
   if (!with_slack_.contains(block)) return false;
-  const SlackWords* const words = slack_of(slack_words_, block);
-  if (offset < words->used_from || words->is_spare(offset)) return true;
-  if (offset < words->first) return false;
+  const SlackWords& words = slack_words_[block - with_slack_.rank_missing(block)];
+  if (offset < words.used_from) return true;
+  if (!words.contains(offset)) return false;
   const OfSize& others = slack_sizes_.at(sizes_[block]);
   const uint32_t at = offset - others.first;
-  return others.blocks < kFewBlocks || at >= others.holding.size() ||
-         others.holding[at] * 2 < others.blocks;
+  return at >= others.holding.size() || others.holding[at] * 2 < others.blocks;
 }
 
 bool StaleWords::is_unused(BlockNumber block, uint32_t offset) const {

@@ -6,9 +6,10 @@
 //
 // A word may be stale when it is
 //   - among the characters of a string, or among numbers that are no addresses by their type;
-//   - in what malloc gave a container beyond what it asked for (SlackWords), unless most blocks of
-//     that size that are no containers' hold an address there: then it is the chunk of an arena, or
-//     a node with an array, that three pointers lead into as into a vector;
+//   - in what malloc gave a container beyond what it asked for, behind a vector's last element, or
+//     in what a deque does not use (SlackWords), unless most blocks of that size whose type is not
+//     known hold an address there: then it may be the chunk of an arena, or a node with an array,
+//     that three pointers lead into as into a vector;
 //   - in the half of a std::string's buffer that it does not use (UnusedWord);
 //   - one at whose place fewer than one in eight of the blocks of that type and size hold an
 //     address. Where no type is known: of those of that size whose type is not told, either, and
@@ -68,7 +69,7 @@ class StaleWords {
     uint64_t pointers = 0;  // BlockType's
   };
 
-  // Blocks of a size of which others have slack words.
+  // Blocks of a size and no known type, without slack words, of which others have some.
   struct OfSize {
     uint32_t first = UINT32_MAX;  // of these words
     uint64_t blocks = 0;
@@ -80,7 +81,9 @@ class StaleWords {
   void assign_kind(BlockNumber block, TypeNumber type, bool is_told, uint64_t pointers);
   // The references from `begin` to `end` are of the block `i` of the batch.
   void find_heads(const ReferenceBatch& batch, size_t i, size_t begin, size_t end);
-  void count_behind_capacity(const ReferenceBatch& batch, size_t i, size_t begin, size_t end);
+  OfSize* compared_with_slack(uint64_t block);
+  void count_slack_blocks();
+  void count_in_slack(const ReferenceBatch& batch, size_t i, size_t begin, size_t end);
   void find_larger_nodes(const ReferenceBatch& batch, size_t i, size_t begin, size_t end);
   bool is_of_container(BlockNumber block) const;
   const Kind& kind_of(uint64_t block) const;
@@ -107,7 +110,7 @@ class StaleWords {
   std::vector<SlackWords> slack_words_;
   BlockSet with_unused_;
   std::vector<UnusedWord> unused_words_;
-  BlockSet storage_;  // a container's for elements; none where nothing has slack words
+  BlockSet typed_;                                    // none where nothing has slack words
   std::unordered_map<uint64_t, OfSize> slack_sizes_;  // by bytes
   BlockSet exact_;
   std::array<BlockSet, kNodeWords> links_;  // by word: the blocks of which it is a link

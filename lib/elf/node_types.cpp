@@ -18,11 +18,11 @@ struct KnownClass {
 };
 
 constexpr KnownClass kKnownClasses[] = {
-    {"vector<", Kind::kContainer, PointerRole::kArray},
-    {"_Vector_base<", Kind::kContainer, PointerRole::kArray},
-    {"_Bvector_base<", Kind::kContainer, PointerRole::kArray},
-    {"deque<", Kind::kContainer, PointerRole::kArray},
-    {"_Deque_base<", Kind::kContainer, PointerRole::kArray},
+    {"vector<", Kind::kContainer, PointerRole::kElements},
+    {"_Vector_base<", Kind::kContainer, PointerRole::kElements},
+    {"_Bvector_base<", Kind::kContainer, PointerRole::kElements},
+    {"deque<", Kind::kContainer, PointerRole::kElements},
+    {"_Deque_base<", Kind::kContainer, PointerRole::kElements},
     {"basic_string<", Kind::kContainer, PointerRole::kText},
     {"_Rb_tree<", Kind::kContainer, PointerRole::kObject, "_Rb_tree_node_base",
      "std::_Rb_tree_node<", 1},

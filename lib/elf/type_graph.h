@@ -19,10 +19,11 @@ using DebugTypeNumber = uint32_t;
 
 // What a pointer leads to, besides its type.
 enum class PointerRole : uint8_t {
-  kObject,   // one object, or several beside each other
-  kArray,    // several beside each other, of a container
-  kText,     // characters of a std::string
-  kBuckets,  // of a hash table of libstdc++
+  kObject,    // one object, or several beside each other
+  kArray,     // several beside each other
+  kElements,  // the same, of a std::vector or std::deque, which may have room for more
+  kText,      // characters of a std::string
+  kBuckets,   // of a hash table of libstdc++
 };
 
 struct Pointee {

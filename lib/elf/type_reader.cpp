@@ -271,10 +271,10 @@ Pointee TypeReader::pointee_class(const DwarfEntry& type, const char* alias,
     return {context.node ? number_of(context.node, nullptr) : 0, PointerRole::kObject};
   }
   if (name == nullptr && alias == nullptr) return {};
-  const PointerRole role =
-      context.role == PointerRole::kArray ? PointerRole::kArray : PointerRole::kObject;
+  const bool are_several =
+      context.role == PointerRole::kArray || context.role == PointerRole::kElements;
   const DebugTypeNumber number = number_of(type, alias);
-  return {number, number == 0 ? PointerRole::kObject : role};
+  return {number, number != 0 && are_several ? context.role : PointerRole::kObject};
 }
 
 DebugTypeNumber TypeReader::scalar_number(const DwarfEntry& type) {

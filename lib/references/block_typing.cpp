@@ -126,11 +126,13 @@ void BlockTyping::run(std::span<const Claim> of_variables, std::span<const Claim
     if (round != 0) {
       std::fill(claims_.begin(), claims_.end(), 0);
       std::fill(weak_claims_.begin(), weak_claims_.end(), 0);
+      std::fill(of_containers_.begin(), of_containers_.end(), 0);
     }
     level_ = Level::kVariables;
     begin_round();
     run_level(of_variables, Level::kVariables);
     run_level(of_frames, Level::kFrames);
+    follow_spare_words();
     if (!is_contradicted_) break;
     decide();
   }
@@ -176,16 +178,32 @@ void BlockTyping::follow_waiting() {
   }
 }
 
-void BlockTyping::follow(BlockNumber block, const TypedBlock& typed, uint64_t objects_at) {
+// At last, when it is known which arrays are containers'. Words of others, rings perhaps, may be in
+// use.
+void BlockTyping::follow_spare_words() {
+  for (size_t i = 0; i < with_spare_words_.size(); ++i) {
+    const BlockNumber block = with_spare_words_[i];
+    if (claims_[block] == 0 || of_containers_[block] != 0) continue;
+    follow(block, unpacked(claims_[block]), 0, Words::kSpare);
+    follow_waiting();
+  }
+  with_spare_words_.clear();
+}
+
+void BlockTyping::follow(BlockNumber block, const TypedBlock& typed, uint64_t objects_at,
+                         Words words) {
   if (typed.shape == BlockShape::kText) return;
   const DebugType& type = graph_.types[typed.type];
   if (type.pointers.empty() || type.size == 0) return;
   const bool may_be_left_over = typed.shape == BlockShape::kArray && marks_[block] != kKnown;
   const Votes vote = may_be_left_over ? Votes{0, 1} : Votes{1, 0};
   const SlackWords* const slack = may_be_left_over ? slack_of(slack_, block) : nullptr;
-  const bool is_spare_unused = slack != nullptr && of_containers_[block] != 0;
+  const bool is_for_spare = words == Words::kSpare;
+  bool has_others = false;
   edges_.each(block, edges_hint_, [&](uint32_t word, BlockNumber target) {
-    if (slack != nullptr && (slack->contains(word) || (is_spare_unused && slack->is_spare(word)))) {
+    if (slack != nullptr && slack->is_unused(word)) return true;
+    if ((slack != nullptr && slack->is_spare(word)) != is_for_spare) {
+      has_others = true;
       return true;
     }
     uint64_t offset = uint64_t{word} * word_;
@@ -197,6 +215,7 @@ void BlockTyping::follow(BlockNumber block, const TypedBlock& typed, uint64_t ob
     if (to.type != 0) claim(target, to, typed.type, vote);
     return true;
   });
+  if (has_others && !is_for_spare) with_spare_words_.push_back(block);
 }
 
 void BlockTyping::claim(BlockNumber block, const Pointee& pointee, DebugTypeNumber holder,
@@ -206,7 +225,6 @@ void BlockTyping::claim(BlockNumber block, const Pointee& pointee, DebugTypeNumb
   const TypedBlock wanted = fitted_type(graph_, pointee, edges_.usable(block), machine_, holder,
                                         beginning == beginnings_.end() ? 0 : beginning->second);
   if (wanted.type == 0) return;
-  if (pointee.role == PointerRole::kArray) of_containers_[block] = 1;
   const Packed claim = packed(wanted, level_);
   if (graph_.types[wanted.type].is_scalar && pointee.role == PointerRole::kObject) {
     if (weak_claims_[block] == 0) weak_claims_[block] = claim;
@@ -215,18 +233,25 @@ void BlockTyping::claim(BlockNumber block, const Pointee& pointee, DebugTypeNumb
   }
   if (marks_[block] == kDisputed) return add_vote(disputed_[block], wanted, vote);
   const Packed before = claims_[block];
-  if (marks_[block] == kDecided) {
+  const bool is_decided = marks_[block] == kDecided;
+  News news = News::kMore;
+  if (is_decided) {
+    news = compare(decided_[block], wanted);
+  } else if (before != 0) {
+    news = compare(unpacked(before), wanted);
+  }
+  const bool is_contradiction = news == News::kContradiction;
+  if (!is_contradiction && pointee.role == PointerRole::kElements) of_containers_[block] = 1;
+  if (is_decided) {
     // Nothing follows from it before somebody says so in this round, too.
-    const TypedBlock& decided = decided_[block];
-    if (before != 0 || compare(decided, wanted) == News::kContradiction) return;
-    claims_[block] = packed(decided, level_);
+    if (before != 0 || is_contradiction) return;
+    claims_[block] = packed(decided_[block], level_);
     waiting_.push_back(block);
     return;
   }
   if (before != 0) {
     if ((before & 1) < static_cast<uint32_t>(level_)) return;
-    const News news = compare(unpacked(before), wanted);
-    if (news == News::kContradiction) return dispute(block, wanted, vote);
+    if (is_contradiction) return dispute(block, wanted, vote);
     add(votes_[block], vote);
     if (news == News::kNone) return;
   } else {

@@ -44,7 +44,8 @@ TypedBlock fitted_type(const TypeGraph& graph, const Pointee& pointee, uint64_t 
 class BlockTyping {
  public:
   // All outlive this; `edges` is sealed, not cut off and has kept sizes. `slack`: ascending; of
-  // arrays, nothing is followed from there, nor from their spare words if they are a container's.
+  // arrays, nothing is followed from there, but from their spare words if no pointer says that
+  // they are a container's.
   BlockTyping(const TypeGraph& graph, const BlockEdges& edges, Machine machine,
               std::span<const SlackWords> slack = {});
 
@@ -74,6 +75,8 @@ class BlockTyping {
   TypedBlock type_of(BlockNumber block) const;
   // After run(), of one that is known: a type that begins with what was known; 0: there is none.
   TypedBlock whole_of(BlockNumber block) const;
+  // After run(). Whether a pointer says that a container has its elements there.
+  bool is_of_container(BlockNumber block) const { return of_containers_[block] != 0; }
   // Whether type_of() or whole_of() says anything of `count` blocks from `first` on.
   bool has_claims(BlockNumber first, size_t count) const;
 
@@ -107,8 +110,12 @@ class BlockTyping {
                 const Votes& votes) const;
   void dispute(BlockNumber block, const TypedBlock& wanted, const Votes& vote);
   void decide();
-  void follow(BlockNumber block, const TypedBlock& typed, uint64_t objects_at);
+  // `words`: those of slack_ that count.
+  enum class Words { kInUse, kSpare };
+  void follow(BlockNumber block, const TypedBlock& typed, uint64_t objects_at,
+              Words words = Words::kInUse);
   void follow_waiting();
+  void follow_spare_words();
 
   // Marks of blocks.
   static constexpr uint8_t kKnown = 1;
@@ -124,9 +131,10 @@ class BlockTyping {
   uint32_t word_;
   LargeArray<uint8_t> marks_;
   LargeArray<Packed> claims_;
-  LargeArray<Packed> weak_claims_;     // by pointers to numbers
-  LargeArray<Votes> votes_;            // for the claims
-  LargeArray<uint8_t> of_containers_;  // 1: a container's elements, a pointer says
+  LargeArray<Packed> weak_claims_;             // by pointers to numbers
+  LargeArray<Votes> votes_;                    // for the claims
+  LargeArray<uint8_t> of_containers_;          // 1: in this round, a pointer says so
+  std::vector<BlockNumber> with_spare_words_;  // followed in this round, but not from there
   std::unordered_map<BlockNumber, std::vector<Candidate>> disputed_;
   std::unordered_map<BlockNumber, TypedBlock> decided_;
   std::vector<KnownBlock> known_;                                // those that lead on

@@ -14,14 +14,11 @@ namespace {
 
 constexpr uint64_t kPageBytes = 4096;
 constexpr uint64_t kLooksABlock = 4;
+// Three words in a row that lead into a smaller block, the first two the same, are mostly no
+// vector's: a queue's first node, its last one, and what the next one will be linked to.
+constexpr uint64_t kLargestObject = 512;
 // Floating-point 1.0, the load factor that nobody changes.
 constexpr uint64_t kLoadFactor = 0x3f800000;
-
-// As many as so many bytes lie in.
-uint32_t words_of(uint64_t bytes) {
-  constexpr uint64_t kWord = 8;
-  return static_cast<uint32_t>(std::min<uint64_t>((bytes + kWord - 1) / kWord, UINT32_MAX));
-}
 
 }  // namespace
 
@@ -33,8 +30,7 @@ ContainerStorage::ContainerStorage(Target& target, const BlockMap& map)
       kinds_(map.blocks()),
       tree_nodes_(map.blocks()),
       texts_(map.blocks()),
-      capacity_(map.blocks()),
-      elements_(map.blocks()) {
+      capacity_(map.blocks()) {
   for (const AddressRange& range : map.memory()) most_pages_ += range.size() / kPageBytes + 2;
 }
 
@@ -85,11 +81,10 @@ AddressRange ContainerStorage::present_around(const CutWord& cut) {
   return around;
 }
 
-void ContainerStorage::mark_capacity(BlockNumber block, uint64_t bytes, uint64_t of_elements) {
-  const uint32_t words = words_of(bytes);
-  if (capacity_[block] == 0 && words != 0) with_capacity_.push_back(block);
-  capacity_[block] = std::max(capacity_[block], words);
-  elements_[block] = std::max(elements_[block], words_of(of_elements));
+void ContainerStorage::mark_capacity(BlockNumber block, uint64_t bytes) {
+  uint32_t& known = capacity_[block].all;
+  if (known == 0 && bytes != 0) with_capacity_.push_back(block);
+  known = std::max(known, words_for(bytes));
 }
 
 bool ContainerStorage::is_filled(uint64_t address, uint64_t bytes) {
@@ -101,34 +96,42 @@ void ContainerStorage::look_at_array(const WordInMemory& word, BlockNumber block
   uint64_t begin = 0;
   uint64_t beside = 0;
   word.beside(0, begin);
-  if (is_on_stack_ || end_of_capacity == begin || !is_filled(begin, end_of_capacity - begin)) {
-    return;
-  }
+  const uint64_t capacity = end_of_capacity - begin;
+  if (capacity == 0 || !is_filled(begin, capacity)) return;
+  // Of several that disagree the one with most elements may be the vector.
+  uint32_t& elements = capacity_[block].elements;
+  elements = std::max(elements, words_for(end - begin));
+  if (is_on_stack_) return;
   // Buffers of streams have more pointers into the same block, in a row.
   const auto is_inside = [&] { return beside >= begin && beside <= end_of_capacity; };
   if (word.index >= kWordBytes && word.beside(-1, beside) && is_inside()) return;
   if (word.beside(3, beside) && is_inside()) return;
-  const uint64_t capacity = end_of_capacity - begin;
-  const bool may_be_iterator = end == begin && word.beside(3, beside) && map_.may_hold(beside);
-  if (!may_be_iterator) return mark_array(block, capacity, end - begin);
-  if (empty_arrays_.size() < kMostContainers) {
-    empty_arrays_.push_back({block, begin, capacity, beside});
+  if (end != begin) {
+    mark(block, StorageKind::kArray);
+    mark_capacity(block, capacity);
+  } else if (capacity > kLargestObject && empty_arrays_.size() < kMostContainers) {
+    empty_arrays_.push_back({block, begin, capacity, word.at});
   }
 }
 
-void ContainerStorage::mark_array(BlockNumber block, uint64_t capacity, uint64_t of_elements) {
-  mark(block, StorageKind::kArray);
-  mark_capacity(block, capacity, of_elements);
+// An iterator's fourth word leads to the one of the deque's map that leads back to the buffer.
+bool ContainerStorage::may_be_iterator(const EmptyArray& array) {
+  constexpr uint64_t kFourth = 3 * kWordBytes;
+  const auto page_of = [](Address at) { return at.value() / kPageBytes; };
+  // Another page may not be there.
+  const Address at = array.header + kFourth;
+  if (page_of(at) != page_of(array.header)) return true;
+  const auto fourth = cache_.word(at, kWordBytes);
+  if (!fourth || !map_.find(*fourth, hint_)) return false;
+  return cache_.word(Address(*fourth), kWordBytes).value_or(array.begin) == array.begin;
 }
 
-void ContainerStorage::mark_empty_arrays() {
-  std::stable_sort(empty_arrays_.begin(), empty_arrays_.end(),
-                   [](const auto& a, const auto& b) { return a.beside < b.beside; });
-  for (const EmptyArray& one : std::exchange(empty_arrays_, {})) {
-    if (!may_go_on()) return;
-    const bool is_iterator = cache_.word(Address(one.beside), kWordBytes) == one.begin;
-    if (!is_iterator) mark_array(one.block, one.bytes, 0);
-  }
+// Their blocks get no kind: too little speaks for it. None counts where not all could be looked at.
+void ContainerStorage::find_empty_arrays() {
+  if (empty_arrays_.size() == kMostContainers) return;
+  std::erase_if(empty_arrays_, [this](const EmptyArray& one) { return may_be_iterator(one); });
+  if (!may_go_on()) return;
+  for (const EmptyArray& one : empty_arrays_) mark_capacity(one.block, one.bytes);
 }
 
 void ContainerStorage::look_at_lists(const WordInMemory& word, uint64_t third) {
@@ -213,12 +216,12 @@ void ContainerStorage::look_at_deque(const WordInMemory& word, BlockNumber block
       deques_.size() >= kMostContainers || !is_filled(map, size * kWordBytes)) {
     return;
   }
-  const auto word_of = [](uint64_t offset) {
+  const auto word_at = [](uint64_t offset) {
     return static_cast<uint32_t>(std::min<uint64_t>(offset / kWordBytes, UINT32_MAX));
   };
   deques_.push_back({block, first_word, (last_word - first_word) / kWordBytes + 1, first_buffer,
-                     last_buffer, bytes, word_of(first_word - map), word_of(first - first_buffer),
-                     words_of(end - last_buffer)});
+                     last_buffer, bytes, word_at(first_word - map), word_at(first - first_buffer),
+                     words_for(end - last_buffer)});
 }
 
 // Of a std::basic_filebuf: where it reads and writes is in its std::basic_streambuf.
@@ -244,7 +247,7 @@ void ContainerStorage::look_at_stream(const WordInMemory& word, BlockNumber bloc
 void ContainerStorage::follow(const BlockEdges& edges, const StartThread& start) {
   if (may_read_again()) {
     look_at_cut_words();
-    mark_empty_arrays();
+    find_empty_arrays();
     check_texts();
     TextTails tails(take_tails(), map_.blocks());
     follow_nodes(edges, start, tails);
@@ -259,9 +262,9 @@ void ContainerStorage::follow(const BlockEdges& edges, const StartThread& start)
   containers_.clear();
   deques_.clear();
   tails_.clear();
+  empty_arrays_ = {};
   texts_.release();
   capacity_.release();
-  elements_.release();
   with_capacity_ = {};
   tree_nodes_.release();
 }
@@ -271,7 +274,7 @@ void ContainerStorage::find_slack_words(const BlockEdges& edges) {
   BlockEdges::Hint hint;
   const auto add_if_held = [&](const SlackWords& words) {
     edges.each(words.block, hint, [&](uint32_t offset, BlockNumber) {
-      if (!words.contains(offset) && !words.is_spare(offset)) return true;
+      if (!words.contains(offset)) return true;
       slack_words_.push_back(words);
       return false;
     });
@@ -290,9 +293,11 @@ void ContainerStorage::find_slack_words(const BlockEdges& edges) {
       if (known == StorageKind::kDequeMap || known == StorageKind::kDequeBuffer) {
         add_if_held(*of_deque);
       }
-    } else if (known == StorageKind::kArray || known == StorageKind::kDequeBuffer) {
-      const uint32_t capacity = capacity_[block];
-      add_if_held({block, capacity, 0, capacity - std::min(capacity, elements_[block])});
+    } else if (known == StorageKind::kArray || known == StorageKind::kNone) {
+      const auto [capacity, elements] = capacity_[block];
+      add_if_held({block, capacity, 0, capacity - std::min(capacity, elements)});
+    } else if (known == StorageKind::kDequeBuffer) {
+      add_if_held({block, capacity_[block].all});
     }
   }
   of_deques_.clear();
@@ -371,7 +376,7 @@ void ContainerStorage::follow_deques() {
     mark(deque.map, StorageKind::kDequeMap);
     for (const BlockNumber buffer : buffers_) {
       mark(buffer, StorageKind::kDequeBuffer);
-      mark_capacity(buffer, deque.buffer_bytes, deque.buffer_bytes);
+      mark_capacity(buffer, deque.buffer_bytes);
     }
     deque.first_block = buffers_.front();
     deque.last_block = buffers_.back();
@@ -388,11 +393,13 @@ void ContainerStorage::find_used_words(std::vector<Deque>& known) {
   for (auto deque = known.begin(); deque != known.end();) {
     const auto next = std::find_if(deque, known.end(),
                                    [&](const Deque& other) { return other.map != deque->map; });
-    if (std::all_of(deque, next, [&](const Deque& other) { return other == *deque; })) {
+    if (std::all_of(deque, next, [&](const Deque& other) { return other.agrees_with(*deque); })) {
       const auto capacity = static_cast<uint32_t>(deque->buffer_bytes / kWordBytes);
+      const auto most_used = std::max_element(
+          deque, next, [](const Deque& a, const Deque& b) { return a.used_to < b.used_to; });
       of_deques_.push_back({deque->map, deque->used_of_map + static_cast<uint32_t>(deque->count),
                             deque->used_of_map});
-      const uint32_t spare = capacity - std::min(capacity, deque->used_to);
+      const uint32_t spare = capacity - std::min(capacity, most_used->used_to);
       const bool is_one = deque->first_block == deque->last_block;
       of_deques_.push_back({deque->first_block, capacity, deque->used_from, is_one ? spare : 0});
       if (!is_one) of_deques_.push_back({deque->last_block, capacity, 0, spare});

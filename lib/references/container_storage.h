@@ -90,8 +90,8 @@ class ContainerStorage {
   void follow(const BlockEdges& edges, const StartThread& start = {});
 
   StorageKind kind(BlockNumber block) const { return static_cast<StorageKind>(kinds_[block]); }
-  // After follow(): of the blocks of vectors and deques in whose slack addresses of blocks are,
-  // ascending.
+  // After follow(): of the blocks of vectors and deques that have addresses of blocks where these
+  // keep no elements, ascending.
   std::vector<SlackWords> take_slack_words() { return std::move(slack_words_); }
   // After follow(): of the strings in blocks, in which addresses of blocks are, ascending.
   std::vector<UnusedWord> take_unused_words() { return std::move(unused_words_); }
@@ -121,6 +121,16 @@ class ContainerStorage {
     BlockNumber first_block = kNoBlock;  // the first buffer; once it was followed
     BlockNumber last_block = kNoBlock;   // the same
     bool operator==(const Deque&) const = default;
+    // Elements may have been added to the last buffer, or removed, since the other one was copied.
+    bool agrees_with(Deque other) const {
+      other.used_to = used_to;
+      return *this == other;
+    }
+  };
+  // Of a vector, in words; of several that may be the block's, the largest.
+  struct Capacity {
+    uint32_t all = 0;       // 0: not known
+    uint32_t elements = 0;  // up to the end of the last one
   };
   // A text that is not yet known to end where it should.
   struct Text {
@@ -128,12 +138,12 @@ class ContainerStorage {
     uint32_t widths : 3;  // a bit each: characters of 1, 2, 4 bytes would fill the block
   };
 
-  // A vector without elements, or an iterator of a deque at the first element of a buffer.
+  // A vector without elements, or an iterator of a deque at the beginning of a buffer.
   struct EmptyArray {
     BlockNumber block = kNoBlock;
     uint64_t begin = 0;
-    uint64_t bytes = 0;   // its capacity
-    uint64_t beside = 0;  // the word behind its three: an iterator's leads to the deque's map
+    uint64_t bytes = 0;  // its capacity
+    Address header;      // its three words
   };
 
   // What is looked at before a word, but for streams, and from it on.
@@ -198,16 +208,21 @@ class ContainerStorage {
   void mark(BlockNumber block, StorageKind kind) { mark_in(kinds_, block, kind); }
   // The same of all blocks; 0 is no kind.
   void mark_all_of(std::span<const uint8_t> kinds);
-  // The container has asked for so many bytes of a block, and its elements take so many.
-  void mark_capacity(BlockNumber block, uint64_t bytes, uint64_t of_elements);
-  void mark_array(BlockNumber block, uint64_t capacity, uint64_t of_elements);
-  void mark_empty_arrays();
+  // The container has asked for so many bytes of a block.
+  void mark_capacity(BlockNumber block, uint64_t bytes);
+  void find_empty_arrays();
+  bool may_be_iterator(const EmptyArray& array);
   void find_used_words(std::vector<Deque>& known);
   void find_slack_words(const BlockEdges& edges);
 
   void look_at_node(const WordInMemory& word, uint64_t left, uint64_t right);
 
   void check_texts();
+  // Bytes in words, rounded up.
+  static uint32_t words_for(uint64_t bytes) {
+    return static_cast<uint32_t>(
+        std::min<uint64_t>(bytes / kWordBytes + (bytes % kWordBytes != 0), UINT32_MAX));
+  }
   // Whether a word of it leads to a block.
   bool has_addresses(const AddressRange& range);
   bool is_text(Address begin, uint64_t size, uint32_t width);
@@ -234,8 +249,7 @@ class ContainerStorage {
   LargeArray<uint8_t> kinds_;               // of each block
   LargeArray<uint8_t> tree_nodes_;          // of each block: TreeMark bits
   LargeArray<Text> texts_;                  // of each block; of size 0: none
-  LargeArray<uint32_t> capacity_;           // of each block, in words; 0: not known
-  LargeArray<uint32_t> elements_;           // the same: of that, up to the last element
+  LargeArray<Capacity> capacity_;           // of each block
   std::vector<BlockNumber> with_capacity_;  // those of which it is known
   std::vector<SlackWords> slack_words_;
   std::vector<SlackWords> of_deques_;  // whether or not anything is in them

@@ -32,21 +32,20 @@ constexpr uint8_t how_far_inside(uint64_t bytes) {
   return is_near ? static_cast<uint8_t>(bytes / kWord) : kFarInside;
 }
 
-// The words of a block that a container of the C++ library does not use: those from `first` on, and
-// those before `used_from`; and `spare` words before `first`, which lie between the last element of
-// a vector and the end of its capacity. What is there is left over from before, unless the block is
-// not such a container's, but has three pointers into it as a vector's has.
+// The words of a block that a container of the C++ library does not use. What is there is left over
+// from before, unless the block is not such a container's, but has three pointers into it as a
+// vector's has.
 //
-//   | used_from | elements | spare | first: beyond what was asked for |
+//   | unused | elements | spare: room for more elements | unused: more than was asked for |
+//            used_from                                  first
 struct SlackWords {
   BlockNumber block = kNoBlock;
   uint32_t first = 0;      // word of the block
-  uint32_t used_from = 0;  // the same
-  uint32_t spare = 0;      // how many
-  // Whether the word is none of those that the container can use.
-  bool contains(uint32_t word) const { return word >= first || word < used_from; }
-  // Whether it is none that the container could use and does.
+  uint32_t used_from = 0;  // the same; of a deque
+  uint32_t spare = 0;      // how many words before `first`
+  bool is_unused(uint32_t word) const { return word >= first || word < used_from; }
   bool is_spare(uint32_t word) const { return word < first && first - word <= spare; }
+  bool contains(uint32_t word) const { return is_unused(word) || is_spare(word); }
   bool operator==(const SlackWords&) const = default;
 };
 

@@ -19,8 +19,8 @@ enum class StorageKind : uint8_t {
   kText = 7,
   kText16 = 8,
   kText32 = 9,
-  kArray = 10,
-  kStreamBuffer = 11,
+  kStreamBuffer = 10,
+  kArray = 11,
 };
 inline constexpr int kStorageKindCount = 12;
 

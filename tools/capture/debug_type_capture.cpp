@@ -252,6 +252,10 @@ TypeNumber DebugTypeCapture::type_of(BlockNumber block) {
   return typing_ ? number_of(typing_->type_of(block)) : 0;
 }
 
+bool DebugTypeCapture::is_other_array(BlockNumber block) const {
+  return typing_->type_of(block).shape == BlockShape::kArray && !typing_->is_of_container(block);
+}
+
 TypeNumber DebugTypeCapture::whole_of(BlockNumber block) {
   return typing_ ? number_of(typing_->whole_of(block)) : 0;
 }

@@ -61,6 +61,8 @@ class DebugTypeCapture {
 
   // A row of types(); 0: not known.
   TypeNumber type_of(BlockNumber block);
+  // Of a block with a type_of(). Whether it is an array, and no container has its elements there.
+  bool is_other_array(BlockNumber block) const;
   // The same of a block whose vtable is that of its first member alone.
   TypeNumber whole_of(BlockNumber block);
   // False where neither of them knows anything of `count` blocks from `first` on.

@@ -107,7 +107,7 @@ TEST_CASE("pointers in variables lead to types, whatever they are part of") {
 TEST_CASE("containers say what their nodes are") {
   Asked asked(TYPE_FIXTURE_DWARF5);
   CHECK(asked.name_at("_ZN7fixture8g_vectorE", 0) == "fixture::Plain");
-  CHECK(asked.role() == PointerRole::kArray);
+  CHECK(asked.role() == PointerRole::kElements);
   for (const uint64_t at : {16, 24, 32}) {
     CHECK(asked.name_at("_ZN7fixture5g_mapB5cxx11E", at) ==
           "std::_Rb_tree_node<std::pair<const std::string, fixture::Plain*>>");

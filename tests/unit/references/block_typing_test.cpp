@@ -302,18 +302,30 @@ TEST_CASE("nothing is followed from what a deque does not use of its map") {
 }
 
 TEST_CASE("nothing is followed from behind the last element of a vector, but of other arrays") {
-  for (const PointerRole role : {PointerRole::kArray, PointerRole::kObject}) {
-    ShopTypes types;
-    DebugType pointer = type_named("Other*", 8);
-    pointer.pointers = {{0, 1, 0, {ShopTypes::kOther, PointerRole::kObject}}};
-    types.graph.types.push_back(pointer);
-    const auto other = static_cast<DebugTypeNumber>(types.graph.types.size() - 1);
-    const SmallHeap heap({72, 56, 56}, {{{1, 1}, {2, 2}}, {}, {}});
-    const SlackWords slack{0, 9, 0, 7};
+  ShopTypes types;
+  DebugType pointer = type_named("Other*", 8);
+  pointer.pointers = {{0, 1, 0, {ShopTypes::kOther, PointerRole::kObject}}};
+  types.graph.types.push_back(pointer);
+  const auto other = static_cast<DebugTypeNumber>(types.graph.types.size() - 1);
+  const SmallHeap heap({72, 56, 56}, {{{1, 1}, {2, 2}}, {}, {}});
+  const SlackWords slack{0, 9, 0, 7};
+  using enum PointerRole;
+  // In whatever order pointers say it.
+  for (const auto& [one, another] :
+       {std::pair{kElements, kElements}, {kElements, kObject}, {kObject, kElements}}) {
+    BlockTyping typing(types.graph, heap.edges, kMachine, std::span(&slack, 1));
+    const BlockTyping::Claim claims[] = {{0, {other, one}}, {0, {other, another}}};
+    typing.run(claims, {});
+    CHECK(typing.type_of(1).type == ShopTypes::kOther);
+    CHECK(typing.type_of(2).type == 0);
+    CHECK(typing.is_of_container(0));
+  }
+  for (const PointerRole role : {kArray, kObject}) {
     BlockTyping typing(types.graph, heap.edges, kMachine, std::span(&slack, 1));
     const BlockTyping::Claim claim{0, {other, role}};
     typing.run(std::span(&claim, 1), {});
     CHECK(typing.type_of(1).type == ShopTypes::kOther);
-    CHECK(typing.type_of(2).type == (role == PointerRole::kArray ? 0 : ShopTypes::kOther));
+    CHECK(typing.type_of(2).type == ShopTypes::kOther);
+    CHECK(!typing.is_of_container(0));
   }
 }

@@ -73,6 +73,12 @@ struct ContainerHeap {
         is_on_stack);
     return kind == StorageKind::kNone ? "" : to_string(kind);
   }
+  std::vector<SlackWords> slack(bool is_on_stack = false) {
+    std::vector<SlackWords> found;
+    look([&](const BlockMap&, ContainerStorage& storage) { found = storage.take_slack_words(); },
+         is_on_stack);
+    return found;
+  }
   // How many blocks are of a kind.
   uint64_t count(StorageKind kind, const StartThread& start) {
     uint64_t found = 0;

@@ -11,6 +11,7 @@
 using namespace heapsnap;
 using test::ContainerHeap;
 using test::kOne;
+using Slack = std::vector<SlackWords>;
 
 TEST_CASE("the storage of a vector reaches from its begin to the end of its block") {
   ContainerHeap heap;
@@ -27,11 +28,8 @@ TEST_CASE("the storage of a vector reaches from its begin to the end of its bloc
     heap.put(holder + 8, {storage, storage + 40, storage + 112});
     CHECK(heap.kind(storage) == "");
   }
-  SUBCASE("with nothing in it, unless it looks like an iterator of a deque, whose map follows") {
-    const uint64_t other = heap.block(72);
-    heap.put(holder + 8, {storage, storage, storage + 96, other + 24});
-    CHECK(heap.kind(storage) == "std::vector storage");
-    heap.put(other + 24, {storage});
+  SUBCASE("not when nothing is in it: so do many things look") {
+    heap.put(holder + 8, {storage, storage, storage + 96});
     CHECK(heap.kind(storage) == "");
   }
   SUBCASE("with its end within") {
@@ -57,72 +55,82 @@ TEST_CASE("the storage of a vector reaches from its begin to the end of its bloc
 }
 
 TEST_CASE("what malloc gave beyond the capacity of a vector is slack") {
-  using Slack = std::vector<SlackWords>;
   ContainerHeap heap;
   const uint64_t node = heap.block(40);
   const uint64_t storage = heap.block(104);
   const uint64_t other = heap.block(104);
   const uint64_t holder = heap.block(120);
-  const auto slack = [&heap] {
-    Slack found;
-    heap.look([&](const BlockMap&, ContainerStorage& all) { found = all.take_slack_words(); });
-    return found;
-  };
   heap.put(storage, std::vector<uint64_t>(13, node));
   heap.put(other, std::vector<uint64_t>(13, node));
   heap.put(holder + 8, {storage, storage + 96, storage + 96});
-  CHECK(slack() == Slack{{2, 12}});
+  CHECK(heap.slack() == Slack{{2, 12}});
   SUBCASE("if it holds an address") {
     heap.put(storage + 96, {0});
-    CHECK(slack().empty());
+    CHECK(heap.slack().empty());
   }
   SUBCASE("not where there is none") {
     heap.put(holder + 8, {storage, storage + 104, storage + 104});
-    CHECK(slack().empty());
+    CHECK(heap.slack().empty());
   }
   SUBCASE("half a word is an element's") {
     heap.put(holder + 8, {storage, storage + 84, storage + 84});
-    CHECK(slack() == Slack{{2, 11}});
+    CHECK(heap.slack() == Slack{{2, 11}});
   }
   SUBCASE("as far as all agree that look like its vector") {
     heap.put(holder + 40, {storage, storage + 72, storage + 72});
-    CHECK(slack() == Slack{{2, 12}});
+    CHECK(heap.slack() == Slack{{2, 12}});
   }
   SUBCASE("in ascending order of blocks") {
     heap.put(holder + 40, {other, other + 88, other + 88});
-    CHECK(slack() == Slack{{2, 12}, {3, 11}});
+    CHECK(heap.slack() == Slack{{2, 12}, {3, 11}});
   }
 }
 
 TEST_CASE("what lies between the last element of a vector and its capacity is spare") {
-  using Slack = std::vector<SlackWords>;
   ContainerHeap heap;
   const uint64_t storage = heap.block(104);
   const uint64_t holder = heap.block(120);
-  const auto slack = [&heap] {
-    Slack found;
-    heap.look([&](const BlockMap&, ContainerStorage& all) { found = all.take_slack_words(); });
-    return found;
-  };
   heap.put(storage + 88, {holder});
   heap.put(holder + 8, {storage, storage + 36, storage + 96});
-  CHECK(slack() == Slack{{1, 12, 0, 7}});
-  SUBCASE("of one that was cleared, all of it") {
-    heap.put(holder + 8, {storage, storage, storage + 96});
-    CHECK(heap.kind(storage) == "std::vector storage");
-    CHECK(slack() == Slack{{1, 12, 0, 12}});
-  }
+  CHECK(heap.slack() == Slack{{1, 12, 0, 7}});
   SUBCASE("unless an element is there") {
     heap.put(holder + 8, {storage, storage + 96, storage + 96});
-    CHECK(slack().empty());
+    CHECK(heap.slack().empty());
   }
   SUBCASE("as far as all agree that look like its vector") {
     heap.put(holder + 40, {storage, storage + 72, storage + 96});
-    CHECK(slack() == Slack{{1, 12, 0, 3}});
+    CHECK(heap.slack() == Slack{{1, 12, 0, 3}});
   }
-  SUBCASE("of an array, not of one object to which two pointers lead") {
+  SUBCASE("one with an iterator beside it, too, though it does not tell that there is one") {
+    heap.put(holder + 40, {storage, storage + 72, storage + 96, storage + 16});
+    CHECK(heap.slack() == Slack{{1, 12, 0, 3}});
+    heap.put(holder + 8, {0, 0, 0});
+    CHECK(heap.slack().empty());
+  }
+  SUBCASE("one on a stack, too") {
+    heap.put(ContainerHeap::kData.value() + 64, {storage, storage + 72, storage + 96});
+    CHECK(heap.slack(true) == Slack{{1, 12, 0, 3}});
+    heap.put(holder + 8, {0, 0, 0});
+    CHECK(heap.slack(true).empty());
+  }
+  SUBCASE("all of what is larger than an object, when it was cleared") {
+    heap.put(holder + 8, {storage, storage, storage + 96});
+    CHECK(heap.slack().empty());
+    const uint64_t large = heap.block(520 + 16);
+    heap.put(large + 8, {holder});
+    heap.put(holder + 8, {large, large, large + 528});
+    CHECK(heap.slack() == Slack{{3, 66, 0, 66}});
+    CHECK(heap.kind(large) == "");
+    const uint64_t other = heap.block(72);
+    heap.put(holder + 32, {other + 24});
+    CHECK(heap.slack() == Slack{{3, 66, 0, 66}});
+    // As in a deque's map.
+    heap.put(other + 24, {large});
+    CHECK(heap.slack().empty());
+  }
+  SUBCASE("of an array, not of an object that three words lead to") {
     heap.put(holder + 8, {storage, storage, storage});
-    CHECK(heap.kind(storage) == "");
+    CHECK(heap.slack().empty());
   }
 }
 
@@ -172,7 +180,7 @@ TEST_CASE("the words of a deque's map between its ends hold its buffers") {
   const uint64_t map = heap.block(72);
   const uint64_t buffers[] = {heap.block(520), heap.block(520), heap.block(520)};
   const uint64_t stale = heap.block(520);
-  const uint64_t deque = heap.block(88);
+  const uint64_t deque = heap.block(184);
   heap.put(map + 8, {stale, buffers[0], buffers[1], buffers[2], stale});
   const auto put_iterator = [&](uint64_t at, uint64_t buffer, uint64_t element, uint64_t word) {
     heap.put(at, {buffer + element, buffer, buffer + 512, word});
@@ -193,9 +201,12 @@ TEST_CASE("the words of a deque's map between its ends hold its buffers") {
     heap.put(buffers[0] + 504, {deque});
     heap.put(buffers[1] + 512, {deque});
     heap.put(buffers[2] + 504, {deque, deque});
-    std::vector<SlackWords> slack;
-    heap.look([&](const BlockMap&, ContainerStorage& all) { slack = all.take_slack_words(); });
-    CHECK(slack == std::vector<SlackWords>{{1, 5, 2}, {2, 64, 1}, {3, 64}, {4, 64, 0, 1}});
+    CHECK(heap.slack() == Slack{{1, 5, 2}, {2, 64, 1}, {3, 64}, {4, 64, 0, 1}});
+    // A copy from before the last element was removed.
+    heap.put(deque + 96, {map, 8});
+    put_iterator(deque + 112, buffers[0], 8, map + 16);
+    put_iterator(deque + 144, buffers[2], 508, map + 32);
+    CHECK(heap.slack() == Slack{{1, 5, 2}, {2, 64, 1}, {3, 64}, {4, 64}});
   }
   SUBCASE("but of what it uses, nothing is known where words of an earlier state are left") {
     heap.put(buffers[0], {deque});
@@ -204,12 +215,11 @@ TEST_CASE("the words of a deque's map between its ends hold its buffers") {
     heap.put(left, {map, 8});
     put_iterator(left + 16, buffers[0], 8, map + 16);
     put_iterator(left + 48, buffers[1], 504, map + 24);
-    std::vector<SlackWords> slack;
-    heap.look([&](const BlockMap&, ContainerStorage& all) { slack = all.take_slack_words(); });
-    CHECK(slack == std::vector<SlackWords>{{3, 64}});
+    CHECK(heap.slack() == Slack{{3, 64}});
     CHECK(has_buffers());
   }
   SUBCASE("of one buffer, and nothing in it") {
+    heap.put(buffers[0], std::vector<uint64_t>(64, deque));
     put_iterator(deque + 48, buffers[0], 8, map + 16);
     CHECK(heap.kind(buffers[0]) == "std::deque buffer");
     CHECK(heap.kind(buffers[1]) == "");
