@@ -17,7 +17,8 @@ bool has(const BlockSet& blocks, uint64_t block) {
 }  // namespace
 
 ReferenceGraph owning_references(const ReferenceStreams& references, const BlockSizes& sizes,
-                                 unsigned word, const MeantTargets& roots) {
+                                 unsigned word, const MeantTargets& roots,
+                                 const ContainerNodes& nodes) {
   const StaleWords stale(references, sizes, word);
   const auto blocks = static_cast<BlockNumber>(sizes.size());
   const BlockSet classes = blocks_of_types(references, blocks, is_class_object);
@@ -29,7 +30,7 @@ ReferenceGraph owning_references(const ReferenceStreams& references, const Block
   };
   const auto is_weak = [&](const ReferenceBatch& batch, uint64_t source, size_t i) {
     return batch.interior[i] != 0 || has(classes, batch.targets[i]) ||
-           may_be_stale(batch, source, i);
+           may_be_stale(batch, source, i) || nodes.is_beside(batch, source, i);
   };
   // Each of these sets comes before the next: a block owns none of a set before its own.
   ReferenceGraph strong =

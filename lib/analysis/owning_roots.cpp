@@ -12,6 +12,7 @@
 #include <unordered_map>
 
 #include "analysis/garbage.h"
+#include "analysis/nameless_variables.h"
 #include "analysis/reachability.h"
 #include "analysis/thread_family.h"
 #include "base/error.h"
@@ -32,11 +33,7 @@ constexpr Rank kControlBlocks = kLasting + 1;  // of threads: what they were sta
 constexpr Rank kFrames = kControlBlocks + 1;   // and on: the outermost first
 constexpr Rank kInterior = kFrames + kMostFrames;
 constexpr Rank kRegisters = kInterior + 1;
-
-bool is_nameless(const RootPlace& place) {
-  return place.name.empty() &&
-         (place.kind == RootKind::kVariable || place.kind == RootKind::kThreadLocal);
-}
+constexpr Rank kBesideContainers = kRegisters + 1;
 
 bool is_control_block(const RootPlace& place) {
   return place.kind == RootKind::kThreadLocal && place.name == kControlBlockName;
@@ -122,130 +119,16 @@ void Ranks::rank_locals(const std::vector<RootPlace>& places, std::vector<Rank>&
   }
 }
 
-// Finds which words of places without a name are one variable.
-class NamelessWords {
- public:
-  NamelessWords(const ReferenceGraph& graph, const BlockSizes& sizes, unsigned word)
-      : graph_(graph), sizes_(sizes), word_(word) {}
-
-  // `words`: sorted by place and offset. What `named` holds, something with a name leads to.
-  void unite(std::span<const Root* const> words, const BlockSet& named) {
-    words_ = words;
-    first_.resize(words.size());
-    std::iota(first_.begin(), first_.end(), 0);
-    unite_arrays();
-    spread(named);
+std::vector<Rank> ranks_of(const std::vector<Root>& roots, const std::vector<RootPlace>& places,
+                           const std::vector<Thread>& threads,
+                           const std::vector<bool>& are_beside) {
+  const Ranks ranks(places, threads);
+  std::vector<Rank> result;
+  result.reserve(roots.size());
+  for (size_t i = 0; i < roots.size(); ++i) {
+    result.push_back(are_beside[i] ? kBesideContainers : ranks.of(roots[i]));
   }
-  // The first of the words that are one variable with `i`.
-  uint32_t first(uint32_t i) {
-    while (first_[i] != i) i = first_[i] = first_[first_[i]];
-    return i;
-  }
-
- private:
-  // As far apart as the words of one header: std::deque's are 80 bytes.
-  static constexpr uint64_t kHeader = 96;
-  static constexpr size_t kFewestElements = 3;
-
-  void join(uint32_t a, uint32_t b) {
-    const uint32_t one = first(a);
-    const uint32_t other = first(b);
-    first_[std::max(one, other)] = std::min(one, other);
-  }
-
-  bool follows(uint32_t i) const {
-    const Root& before = *words_[i - 1];
-    const Root& word = *words_[i];
-    return before.place == word.place && word.offset - before.offset == word_ && !before.interior &&
-           !word.interior && sizes_[before.target] == sizes_[word.target];
-  }
-  void unite_arrays() {
-    for (uint32_t begin = 0; begin < words_.size();) {
-      uint32_t end = begin + 1;
-      while (end < words_.size() && follows(end)) ++end;
-      if (end - begin >= kFewestElements) {
-        for (uint32_t i = begin + 1; i < end; ++i) join(begin, i);
-      }
-      begin = end;
-    }
-  }
-
-  // Breadth-first from all words at once: where two meet that are near each other, they are one.
-  void spread(const BlockSet& named) {
-    LargeArray<uint32_t> word_of(graph_.blocks());  // and one; 0: none yet
-    LargeArray<BlockNumber> queue;
-    const auto reach = [&](BlockNumber block, uint32_t word) {
-      if (named.contains(block)) return;
-      uint32_t& known = word_of[block];
-      if (known == 0) {
-        known = word + 1;
-        queue.push_back(block);
-      } else if (known != word + 1) {
-        meet(known - 1, word);
-      }
-    };
-    for (uint32_t i = 0; i < words_.size(); ++i) reach(words_[i]->target, i);
-    for (size_t next = 0; next < queue.size(); ++next) {
-      const BlockNumber block = queue[next];
-      for (const BlockNumber target : graph_.targets(block)) reach(target, word_of[block] - 1);
-    }
-  }
-  void meet(uint32_t a, uint32_t b) {
-    const Root& one = *words_[std::min(a, b)];
-    const Root& other = *words_[std::max(a, b)];
-    if (one.place == other.place && other.offset - one.offset < kHeader) join(a, b);
-  }
-
-  const ReferenceGraph& graph_;
-  const BlockSizes& sizes_;
-  unsigned word_;
-  std::span<const Root* const> words_;
-  std::vector<uint32_t> first_;
-};
-
-// Moves the roots of places without a name to places of their own.
-void tell_apart(std::vector<Root>& roots, std::vector<RootPlace>& places,
-                const ReferenceGraph& graph, const BlockSizes& sizes, unsigned word) {
-  // What a damaged or strange file could need at most; the rest stays where it is.
-  constexpr size_t kMostVariables = 1 << 17;
-  std::vector<const Root*> nameless;
-  std::vector<BlockNumber> of_named;
-  for (const Root& root : roots) {
-    const RootPlace& place = places[root.place];
-    if (is_nameless(place)) {
-      nameless.push_back(&root);
-    } else if (place.kind != RootKind::kStack && place.kind != RootKind::kRegister) {
-      of_named.push_back(root.target);
-    }
-  }
-  if (nameless.empty()) return;
-  NamelessWords words(graph, sizes, word);
-  words.unite(nameless, reachable_blocks(graph, of_named));
-
-  std::vector<uint64_t> end_of(nameless.size());  // by first word: behind the last one
-  for (uint32_t i = 0; i < nameless.size(); ++i) {
-    uint64_t& end = end_of[words.first(i)];
-    end = std::max(end, nameless[i]->offset + word);
-  }
-  std::unordered_map<uint32_t, uint32_t> place_of;  // by first word
-  std::vector<uint32_t> new_places(nameless.size());
-  for (uint32_t i = 0; i < nameless.size(); ++i) {
-    const uint32_t first = words.first(i);
-    const Root& root = *nameless[first];
-    if (place_of.size() < kMostVariables && !place_of.contains(first)) {
-      RootPlace place = places[root.place];
-      place.begin = place.begin + root.offset;
-      place.module_offset += root.offset;
-      place.size = end_of[first] - root.offset;
-      place_of.emplace(first, static_cast<uint32_t>(places.size()));
-      places.push_back(std::move(place));
-    }
-    const auto found = place_of.find(first);
-    new_places[i] = found == place_of.end() ? root.place : found->second;
-  }
-  for (size_t i = 0; i < nameless.size(); ++i) {
-    roots[static_cast<size_t>(nameless[i] - roots.data())].place = new_places[i];
-  }
+  return result;
 }
 
 // Reaches more from `targets`, and makes references from what is new to what was reached before
@@ -381,14 +264,18 @@ std::vector<Root> checked_roots(const ReferenceStreams& references, BlockNumber 
 }
 
 MeantTargets meant_targets(const std::vector<Root>& roots, const std::vector<RootPlace>& places,
-                           const std::vector<Thread>& threads) {
-  const Ranks ranks(places, threads);
+                           const std::vector<Thread>& threads,
+                           const std::vector<bool>& are_beside) {
+  const std::vector<Rank> ranks = ranks_of(roots, places, threads, are_beside);
   MeantTargets targets;
   bool is_of_runtime = false;
-  for (const Root& root : roots) {
-    const Rank rank = ranks.of(root);
+  for (size_t i = 0; i < roots.size(); ++i) {
+    const Root& root = roots[i];
+    const Rank rank = ranks[i];
     is_of_runtime |= rank < kLasting;
-    if (rank < kFrames) {
+    if (rank == kBesideContainers) {
+      targets.inside.push_back(root.target);
+    } else if (rank < kFrames) {
       (root.interior ? targets.inside : targets.lasting).push_back(root.target);
     } else if (rank < kInterior) {
       targets.of_frames.push_back(root.target);
@@ -416,25 +303,28 @@ std::vector<bool> stale_roots(const std::vector<Root>& roots, const std::vector<
 }
 
 OwningRoots owning_roots(std::vector<Root> roots, const std::vector<RootPlace>& places,
-                         const std::vector<Thread>& threads, ReferenceGraph& graph,
-                         const BlockSizes& sizes, unsigned word) {
+                         const std::vector<Thread>& threads, const std::vector<bool>& are_beside,
+                         ReferenceGraph& graph, const BlockSizes& sizes, unsigned word) {
   OwningRoots result{places, {}, {}, {}, BlockSet(graph.blocks())};
+  const std::vector<Rank> ranks = ranks_of(roots, places, threads, are_beside);
   tell_apart(roots, result.places, graph, sizes, word);
-  const Ranks ranks(result.places, threads);
-  std::stable_sort(roots.begin(), roots.end(),
-                   [&ranks](const Root& a, const Root& b) { return ranks.of(a) < ranks.of(b); });
+  std::vector<size_t> order(roots.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&ranks](size_t a, size_t b) { return ranks[a] < ranks[b]; });
   std::vector<BlockNumber> targets;
-  for (size_t begin = 0; begin < roots.size();) {
+  for (size_t begin = 0; begin < order.size();) {
     size_t end = begin;
-    const Rank rank = ranks.of(roots[begin]);
+    const Rank rank = ranks[order[begin]];
     targets.clear();
-    for (; end < roots.size() && ranks.of(roots[end]) == rank; ++end) {
-      if (result.reached.contains(roots[end].target)) continue;
-      result.roots.push_back({roots[end].place, roots[end].target});
-      targets.push_back(roots[end].target);
+    for (; end < order.size() && ranks[order[end]] == rank; ++end) {
+      const Root& root = roots[order[end]];
+      if (result.reached.contains(root.target)) continue;
+      result.roots.push_back({root.place, root.target});
+      targets.push_back(root.target);
     }
     if (!targets.empty()) reach_next(graph, targets, result.reached);
-    const bool are_more_variables = end < roots.size() && ranks.of(roots[end]) < kLasting;
+    const bool are_more_variables = end < order.size() && ranks[order[end]] < kLasting;
     if (rank < kLasting && !are_more_variables) leave_to_variables(graph, result.reached);
     begin = end;
   }
@@ -447,12 +337,15 @@ OwnedBlocks owned_blocks(const SnapshotStreams& streams, const ReferenceStreams&
                          const BlockSizes& sizes) {
   const unsigned word = word_size(streams.metadata->process.machine);
   const std::vector<Thread>& threads = streams.metadata->threads;
-  std::vector<Root> roots = checked_roots(references, static_cast<BlockNumber>(sizes.size()));
-  ReferenceGraph graph =
-      owning_references(references, sizes, word, meant_targets(roots, references.places, threads));
+  const auto blocks = static_cast<BlockNumber>(sizes.size());
+  std::vector<Root> roots = checked_roots(references, blocks);
+  const ContainerNodes nodes(references, roots, blocks, word);
+  const std::vector<bool> are_beside = nodes.are_beside(roots);
+  ReferenceGraph graph = owning_references(
+      references, sizes, word, meant_targets(roots, references.places, threads, are_beside), nodes);
   require_block_count(graph.blocks(), sizes.size());
   OwningRoots owning =
-      owning_roots(std::move(roots), references.places, threads, graph, sizes, word);
+      owning_roots(std::move(roots), references.places, threads, are_beside, graph, sizes, word);
   BlockSet garbage = garbage_of(streams, references, graph, owning.reached);
   return {std::move(graph), std::move(owning), std::move(garbage)};
 }

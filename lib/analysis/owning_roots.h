@@ -1,13 +1,14 @@
-// The roots that own what they lead to, and the variables of files without symbols.
+// The roots that own what they lead to.
 //
 // What lasts longer owns: a variable of a language runtime, then a local one of its functions that
 // run, of the outermost call first, and what these calls have without a variable. All of them own
 // before a variable, thread-local variable or mapping (where the runtime keeps its frames and
 // caches), these before a thread's control block (the object that a thread was started with is
 // mostly a variable's), that before a stack frame, of the frames the outermost, words that point
-// past a block's first byte after those that do not, and registers last, with the words below a
-// stack pointer, which mostly are of calls that have returned. A root owns only what none before it
-// leads to, neither by a word of its own nor by way of blocks:
+// past a block's first byte after those that do not, registers, with the words below a stack
+// pointer, which mostly are of calls that have returned, and last what leads to a container's nodes
+// beside it (container_nodes.h). A root owns only what none before it leads to, neither by a word
+// of its own nor by way of blocks:
 //
 //   g_cache ──► table ──► page ◄── new node ◄── insert()     a thread in the middle of an insert
 //
@@ -15,16 +16,7 @@
 // what a language runtime keeps for itself (caches, tables of all strings, leftovers of its
 // collector) does not own what its globals and functions lead to.
 //
-// Where a file has no symbols, all words of a section are in one place. They are told apart again:
-//
-//   .bss   | p |   | q r | s |   | t t t t t |        p, q to s, and the t become a place each
-//            │       │ │   │       │ │ │ │ │
-//            ▼       ▼ └►  ▼       ▼ ▼ ▼ ▼ ▼
-//            a       b ──► c       blocks of one size
-//
-// Words near each other are one variable when what they lead to hangs together, as in the header of
-// a map, and so are neighbours that lead to blocks of one size, as in an array. What they are a
-// place of reaches from the first of these words to the last, which may be two variables in truth.
+// Words of variables without names are told apart (nameless_variables.h).
 #pragma once
 
 #include <cstdint>
@@ -62,10 +54,11 @@ struct OwningRoots {
 // or to a block that is not there.
 std::vector<Root> checked_roots(const ReferenceStreams& references, BlockNumber blocks);
 
-// What those lead to directly that a program has there for that: all roots but the last in the
-// order above, which are also left over where nobody needs them.
+// What those lead to directly that a program has there for that: all roots but registers and what
+// is below stack pointers, which are also left over where nobody needs them. `are_beside`:
+// ContainerNodes::are_beside().
 MeantTargets meant_targets(const std::vector<Root>& roots, const std::vector<RootPlace>& places,
-                           const std::vector<Thread>& threads);
+                           const std::vector<Thread>& threads, const std::vector<bool>& are_beside);
 
 // Of each root, whether its word may be left over: below the stack pointer of its thread most are
 // of calls that have returned, and of some calls of language runtimes it is not known where they
@@ -76,8 +69,8 @@ std::vector<bool> stale_roots(const std::vector<Root>& roots, const std::vector<
 // `graph`: of the references by which blocks own each other (owning_references.h); those to what a
 // root before owns are made to lead to their own block. Four bytes a block at most, besides it.
 OwningRoots owning_roots(std::vector<Root> roots, const std::vector<RootPlace>& places,
-                         const std::vector<Thread>& threads, ReferenceGraph& graph,
-                         const BlockSizes& sizes, unsigned word);
+                         const std::vector<Thread>& threads, const std::vector<bool>& are_beside,
+                         ReferenceGraph& graph, const BlockSizes& sizes, unsigned word);
 
 struct OwnedBlocks {
   ReferenceGraph graph;  // of the references by which blocks own each other

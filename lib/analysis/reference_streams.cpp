@@ -9,6 +9,7 @@ ReferenceStreams references_of(const SnapshotReader& reader) {
   if (streams.types.empty()) streams.types.emplace_back();
   streams.slack_words = reader.read_slack_words();
   streams.unused_words = reader.read_unused_words();
+  streams.containers = reader.read_containers();
   streams.read_references = [&reader](ReferenceSink& sink) { reader.read_references(sink); };
   streams.read_roots =
       [&reader, places = streams.places.size()](const std::function<void(const Root&)>& receive) {

@@ -24,8 +24,9 @@ struct ReferenceStreams {
   // Types of consecutive blocks, from a block on; of the others nothing is known.
   using ReceiveTypes = std::function<void(BlockNumber, std::span<const TypeNumber>)>;
   std::function<void(const ReceiveTypes&)> read_block_types;
-  std::vector<SlackWords> slack_words = {};   // ascending by block
-  std::vector<UnusedWord> unused_words = {};  // ascending
+  std::vector<SlackWords> slack_words = {};     // ascending by block
+  std::vector<UnusedWord> unused_words = {};    // ascending
+  std::vector<ContainerWords> containers = {};  // ascending
 };
 
 // `reader`, which must outlive the result, has references.

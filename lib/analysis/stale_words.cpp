@@ -5,6 +5,7 @@
 #include <limits>
 #include <string_view>
 
+#include "references/file_memory.h"
 #include "references/storage_kind.h"
 
 namespace heapsnap {
@@ -33,8 +34,9 @@ bool has_no_addresses(const BlockType& type) {
   const bool is_by_debug_info = type.source == TypeSource::kDebugInfo;
   if (type.source != TypeSource::kStructure && !is_by_debug_info) return false;
   if (is_by_debug_info && std::ranges::count(kNumbers, type.name) != 0) return true;
-  return std::ranges::any_of(kTexts,
-                             [&](StorageKind text) { return type.name == to_string(text); });
+  return type.name == kFileBuffer || std::ranges::any_of(kTexts, [&](StorageKind text) {
+           return type.name == to_string(text);
+         });
 }
 
 // Whether the program or its runtime says the type; else how blocks look tells it, so that some of

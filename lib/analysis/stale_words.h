@@ -5,7 +5,8 @@
 //                           | c | d | ──►     the last word
 //
 // A word may be stale when it is
-//   - among the characters of a string, or among numbers that are no addresses by their type;
+//   - among the characters of a string, in the buffer of a file, or among numbers that are no
+//     addresses by their type;
 //   - in what malloc gave a container beyond what it asked for, behind a vector's last element, or
 //     in what a deque does not use (SlackWords), unless most blocks of that size whose type is not
 //     known hold an address there: then it may be the chunk of an arena, or a node with an array,

@@ -292,6 +292,10 @@ constexpr FieldDecision kDecisions[] = {
     {"slack_words", "first", kKeep},
     {"slack_words", "used_from", kKeep},
     {"slack_words", "spare", kKeep},
+    {"containers", "block", kKeep},
+    {"containers", "word", kKeep},
+    {"containers", "at", kRebase},
+    {"containers", "count", kKeep},
     {"unused_words", "block", kKeep},
     {"unused_words", "word", kKeep},
     // Columns of sections that are no tables, by their headings in docs/snapshot-format.md.

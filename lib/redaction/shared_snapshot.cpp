@@ -227,6 +227,9 @@ class Sharing {
     writer.on_type_names(types);
     writer.on_slack_words(snapshot_.read_slack_words());
     writer.on_unused_words(snapshot_.read_unused_words());
+    std::vector<ContainerWords> containers = snapshot_.read_containers();
+    for (ContainerWords& one : containers) one.at = rebase_(one.at);
+    writer.on_containers(containers);
   }
 
   SnapshotMetadata shared_metadata() {

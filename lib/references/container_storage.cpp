@@ -314,10 +314,12 @@ void ContainerStorage::follow_nodes(const BlockEdges& edges, const StartThread& 
   NodeSource source(map_, edges, tree_nodes_.span(), cache_, most_pages_, limit_);
   // What the other thread finds.
   LargeArray<uint8_t> other_kinds(map_.blocks());
+  std::array<std::vector<NodeContainer>, PiecePipeline::kThreads> known;
   const auto mark_all = [&](unsigned thread, const NodeContainer& container, const NodeSet& nodes) {
     LargeArray<uint8_t>& kinds = thread == 0 ? kinds_ : other_kinds;
     nodes.each([&](BlockNumber node) { mark_in(kinds, node, container.nodes); });
     tails.add(container, nodes);
+    known.at(thread).push_back(container);
   };
   const auto follow_some = [&](std::span<const NodeContainer> some) {
     if (some.empty()) return;
@@ -333,6 +335,27 @@ void ContainerStorage::follow_nodes(const BlockEdges& edges, const StartThread& 
     return kind(one.begins) == StorageKind::kListNode;
   });
   follow_some({like_nodes, rest});
+  for (const auto& of_thread : known) {
+    for (const NodeContainer& container : of_thread) add_known(container);
+  }
+  std::sort(known_containers_.begin(), known_containers_.end());
+  const auto last = std::unique(known_containers_.begin(), known_containers_.end());
+  known_containers_.erase(last, known_containers_.end());
+}
+
+void ContainerStorage::add_known(const NodeContainer& container) {
+  const bool is_tree = container.nodes == StorageKind::kTreeNode;
+  const bool is_list = container.nodes == StorageKind::kListNode;
+  const uint64_t first_word = is_tree ? 1 : is_list ? 0 : 2;
+  const uint32_t words = is_tree ? 3 : is_list ? 2 : 1;
+  const Address at = Address(container.header) + first_word * kWordBytes;
+  const auto place = map_.find(at.value(), hint_);
+  if (!place) {
+    known_containers_.push_back({kNoBlock, 0, at, words});
+  } else if (place->block < map_.first_slot() && place->offset / kWordBytes <= UINT32_MAX) {
+    const auto word = static_cast<uint32_t>(place->offset / kWordBytes);
+    known_containers_.push_back({place->block, word, {}, words});
+  }
 }
 
 // What is no kind is 0, and would come first.
@@ -410,6 +433,7 @@ void ContainerStorage::find_used_words(std::vector<Deque>& known) {
 
 // Some of one sort known and some not would be worse than none.
 void ContainerStorage::forget_nodes() {
+  known_containers_.clear();
   for (uint8_t& kind : kinds_) {
     const auto known = static_cast<StorageKind>(kind);
     if (known <= StorageKind::kHashNode || known == StorageKind::kDequeMap ||

@@ -95,6 +95,8 @@ class ContainerStorage {
   std::vector<SlackWords> take_slack_words() { return std::move(slack_words_); }
   // After follow(): of the strings in blocks, in which addresses of blocks are, ascending.
   std::vector<UnusedWord> take_unused_words() { return std::move(unused_words_); }
+  // After follow(): of all lists, trees and hash tables whose nodes are known, ascending.
+  std::vector<ContainerWords> take_containers() { return std::move(known_containers_); }
   // The kinds of all blocks, StorageKind each; the last thing to ask for.
   LargeArray<uint8_t> take_kinds() { return std::move(kinds_); }
 
@@ -234,6 +236,7 @@ class ContainerStorage {
   bool leads_back(const NodeContainer& container);
   bool begins_like_node(const NodeContainer& list);
   void follow_nodes(const BlockEdges& edges, const StartThread& start, TextTails& tails);
+  void add_known(const NodeContainer& container);
   void follow_deques();
 
   Target& target_;
@@ -256,7 +259,8 @@ class ContainerStorage {
   bool has_texts_ = false;
   std::vector<TextTail> tails_;
   std::vector<UnusedWord> unused_words_;
-  std::vector<NodeContainer> containers_;
+  std::vector<NodeContainer> containers_;  // that may be some
+  std::vector<ContainerWords> known_containers_;
   std::vector<Deque> deques_;
   std::vector<BlockNumber> buffers_;  // of the deque that is followed
 };

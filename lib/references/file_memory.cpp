@@ -64,7 +64,7 @@ class Files {
     const auto end = word_at(file, kBufferEndAt);
     if (!begin || !end || *begin == 0 || *end <= *begin || *end - *begin > kLargestBuffer) return;
     found_.buffers.push_back(
-        {Address(*begin), types_.add({"FILE buffer", module, TypeSource::kStructure})});
+        {Address(*begin), types_.add({std::string(kFileBuffer), module, TypeSource::kStructure})});
     // What is not read yet, or not written, may be addresses that the program will have again.
     const AddressRange waits =
         either(pending(file, kReadAt, kReadEndAt), pending(file, kWriteBaseAt, kWriteAt));

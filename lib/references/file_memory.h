@@ -10,6 +10,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/address.h"
@@ -18,6 +19,9 @@
 #include "target/target.h"
 
 namespace heapsnap {
+
+// The type of buffers.
+inline constexpr std::string_view kFileBuffer = "FILE buffer";
 
 struct FileMemory {
   std::vector<KnownBlock> buffers;  // where they are blocks

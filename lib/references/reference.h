@@ -15,6 +15,8 @@
 #include <cstdint>
 #include <span>
 
+#include "base/address.h"
+
 namespace heapsnap {
 
 using BlockNumber = uint32_t;
@@ -56,6 +58,16 @@ struct UnusedWord {
   BlockNumber block = kNoBlock;
   uint32_t word = 0;  // of the block
   auto operator<=>(const UnusedWord&) const = default;
+};
+
+// Where a container of libstdc++ keeps the addresses of its nodes, which nobody else owns: some
+// words of a block, or outside of all blocks, one after the other.
+struct ContainerWords {
+  BlockNumber block = kNoBlock;  // kNoBlock: outside
+  uint32_t word = 0;             // of the block, the first one; else 0
+  Address at;                    // outside, of the first one; else null
+  uint32_t count = 0;
+  auto operator<=>(const ContainerWords&) const = default;
 };
 
 // The references of consecutive blocks: counts[i] of them belong to block first + i. A block with

@@ -67,6 +67,7 @@ inline constexpr size_t kMaxRootPlaces = 4U << 20;
 inline constexpr size_t kMaxTypes = 1U << 20;
 inline constexpr size_t kMaxSlackRows = 4U << 20;
 inline constexpr size_t kMaxUnusedWords = 1U << 20;
+inline constexpr size_t kMaxContainers = 4U << 20;
 
 // Column ids count per kind of section.
 inline constexpr uint16_t kTableRows = 1;

@@ -16,6 +16,7 @@
 #include "base/page.h"
 #include "snapshot/block_type_column.h"
 #include "snapshot/chunk_block.h"
+#include "snapshot/container_table.h"
 #include "snapshot/contents.h"
 #include "snapshot/metadata_tables.h"
 #include "snapshot/reference_block.h"
@@ -415,6 +416,13 @@ std::vector<UnusedWord> SnapshotReader::read_unused_words() const {
   return state_->rows_of<UnusedWord>(
       SectionKind::kTypeNames, [&](auto table, const std::string& source, auto& rows) {
         heapsnap::read_unused_words(table, source, state_->blocks(), rows);
+      });
+}
+
+std::vector<ContainerWords> SnapshotReader::read_containers() const {
+  return state_->rows_of<ContainerWords>(
+      SectionKind::kTypeNames, [&](auto table, const std::string& source, auto& rows) {
+        heapsnap::read_containers(table, source, state_->blocks(), rows);
       });
 }
 

@@ -71,6 +71,7 @@ class SnapshotReader {
   // which addresses of blocks were.
   std::vector<SlackWords> read_slack_words() const;
   std::vector<UnusedWord> read_unused_words() const;
+  std::vector<ContainerWords> read_containers() const;
   // The types of consecutive blocks, from a block on; those of which nothing is said are unknown.
   // Numbers are below `types`, the number of names.
   using ReceiveTypes = std::function<void(BlockNumber, std::span<const TypeNumber>)>;

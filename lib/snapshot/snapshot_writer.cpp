@@ -6,6 +6,7 @@
 #include "snapshot/block_type_column.h"
 #include "snapshot/call_stack_tables.h"
 #include "snapshot/chunk_block.h"
+#include "snapshot/container_table.h"
 #include "snapshot/contents.h"
 #include "snapshot/metadata_tables.h"
 #include "snapshot/page_runs.h"
@@ -132,6 +133,10 @@ void SnapshotWriter::on_slack_words(std::span<const SlackWords> words) {
 
 void SnapshotWriter::on_unused_words(std::span<const UnusedWord> words) {
   if (!words.empty()) write_unused_words(words, state_->stream);
+}
+
+void SnapshotWriter::on_containers(std::span<const ContainerWords> words) {
+  if (!words.empty()) write_containers(words, state_->stream);
 }
 
 uint64_t SnapshotWriter::finish(const SnapshotMetadata& metadata) {

@@ -68,6 +68,8 @@ class SnapshotWriter final : public ChunkSink, public ReferenceSink {
   // Ascending, each block once; more than 4 million are cut off.
   void on_slack_words(std::span<const SlackWords> words);
   void on_unused_words(std::span<const UnusedWord> words);
+  // Ascending, each once; none of more than 4 million is kept.
+  void on_containers(std::span<const ContainerWords> words);
 
   // Writes metadata and index, syncs, and puts the file under its final name. Returns its size in
   // bytes. Throws Error{kOutput} (disk full) and leaves nothing behind.

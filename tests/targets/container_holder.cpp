@@ -194,8 +194,8 @@ namespace {
 }
 
 // Addresses in what malloc gave beyond what containers asked for, behind their last elements, in
-// what a queue has had taken from it, and in what long strings do not use of their buffers, as the
-// memory's last owner leaves them.
+// what a queue has had taken from it, in what long strings do not use of their buffers, and of
+// nodes in buffers that nothing is known of, as the memory's last owner leaves them.
 [[gnu::noinline]] void leave_words() {
   constexpr size_t kListHeader = 2 * sizeof(void*);
   constexpr size_t kHashHeader = sizeof(void*);
@@ -219,6 +219,10 @@ namespace {
   leave(map, &g_queue.back(), kListHeader);
   for (auto& [key, numbers] : g_index) {
     leave(numbers.data() + numbers.size(), &*shop::g_sessions.begin(), kHashHeader);
+  }
+  auto setting = settings().begin();
+  for (const Connection* one : g_connections) {
+    leave(one->buffer, &*setting++, kTreeHeader);
   }
   auto order = g_orders.begin();
   constexpr size_t kSizeOfNobody = 712;

@@ -243,6 +243,7 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
     storage_->follow(*edges_, helper_thread());
     slack_words_ = storage_->take_slack_words();
     unused_words_ = storage_->take_unused_words();
+    containers_ = storage_->take_containers();
     storage_of_block_ = storage_->take_kinds();
     storage_.reset();
   }
@@ -451,6 +452,7 @@ void ReferenceCapture::write_block_types(std::vector<BlockType> names, SnapshotW
   writer.on_type_names(names);
   writer.on_slack_words(slack_words_);
   writer.on_unused_words(unused_words_);
+  writer.on_containers(containers_);
 }
 
 }  // namespace heapsnap

@@ -152,6 +152,7 @@ class ReferenceCapture final : public ChunkSink {
   LargeArray<uint8_t> storage_of_block_;  // StorageKind; empty: not looked for
   std::vector<SlackWords> slack_words_;
   std::vector<UnusedWord> unused_words_;
+  std::vector<ContainerWords> containers_;
   std::optional<BlockEdges> edges_;  // none: nobody asks for them
   std::unique_ptr<DebugTypeCapture> debug_types_;
   std::unique_ptr<ContainerStorage> storage_;  // null: not looked for

@@ -291,6 +291,49 @@ TEST_CASE("the nodes of a list lead to and fro") {
   }
 }
 
+TEST_CASE("where containers keep the addresses of their nodes is known with these") {
+  ContainerHeap heap;
+  const auto containers = [&heap] {
+    std::vector<ContainerWords> found;
+    heap.look([&](const BlockMap&, ContainerStorage& all) { found = all.take_containers(); });
+    return found;
+  };
+  using Containers = std::vector<ContainerWords>;
+  const uint64_t node = heap.block(40);
+  const uint64_t holder = heap.block(120);
+  const uint64_t variable = ContainerHeap::kData.value() + 64;
+  SUBCASE("in a block") {
+    heap.put(holder + 24, {node, node, 1});
+    heap.put(node, {holder + 24, holder + 24});
+    CHECK(containers() == Containers{{2, 3, {}, 2}});
+    // Not what only looks like it.
+    heap.put(node, {holder + 24, holder + 32});
+    CHECK(containers().empty());
+  }
+  SUBCASE("outside") {
+    heap.put(variable, {node, node, 1});
+    heap.put(node, {variable, variable});
+    CHECK(containers() == Containers{{kNoBlock, 0, Address(variable), 2}});
+  }
+  SUBCASE("of a tree, behind its colour") {
+    heap.put(variable, {0, node, node, node, 1});
+    heap.put(node, {1, variable, 0, 0, 7});
+    CHECK(containers() == Containers{{kNoBlock, 0, Address(variable + 8), 3}});
+  }
+  SUBCASE("of a hash table, behind its buckets") {
+    const uint64_t buckets = heap.block(120);
+    heap.put(buckets + 16, {variable + 16});
+    heap.put(variable, {buckets, 13, node, 1, kOne, 13});
+    CHECK(containers() == Containers{{kNoBlock, 0, Address(variable + 16), 1}});
+  }
+  SUBCASE("unless nodes are not known, as some memory is in swap") {
+    heap.put(holder + 24, {node, node, 1});
+    heap.put(node, {holder + 24, holder + 24});
+    heap.target.editable_process().swap = 4096;
+    CHECK(containers().empty());
+  }
+}
+
 TEST_CASE("a list of numbers is found among its nodes, which look like lists") {
   constexpr uint64_t kNodes = 3000;
   for (const bool is_outside : {true, false}) {

@@ -134,6 +134,9 @@ TEST_CASE("roots and types come back as they were") {
   writer.on_slack_words(slack);
   const std::vector<UnusedWord> unused{{5, 7}, {5, 11}, {299'999, 70'000}};
   writer.on_unused_words(unused);
+  const std::vector<ContainerWords> containers{
+      {5, 7, {}, 3}, {299'999, 70'000, {}, 1}, {kNoBlock, 0, Address(0x7ffc00000010), 2}};
+  writer.on_containers(containers);
   SnapshotMetadata metadata = full_metadata(1, 1);
   metadata.references.emplace();
   metadata.references->blocks = 300'000;
@@ -148,6 +151,7 @@ TEST_CASE("roots and types come back as they were") {
   CHECK((reader.read_type_names() == names));
   CHECK((reader.read_slack_words() == slack));
   CHECK((reader.read_unused_words() == unused));
+  CHECK((reader.read_containers() == containers));
   std::vector<TypeNumber> read_types;
   reader.read_block_types(names.size(), [&](BlockNumber first, std::span<const TypeNumber> some) {
     CHECK(first == read_types.size());
@@ -158,51 +162,62 @@ TEST_CASE("roots and types come back as they were") {
   CHECK_THROWS_AS(reader.read_block_types(1, [](BlockNumber, auto) {}), Error);
 }
 
-TEST_CASE("slack words of blocks that do not ascend or do not exist are refused") {
+namespace {
+
+// Whether a file of 10 blocks is read into which `write` has written.
+template <typename Write, typename Read>
+bool is_read(const Write& write, const Read& read) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("a.hsnap");
-  const auto is_read = [&path](const std::vector<SlackWords>& slack) {
-    SnapshotWriter writer({path, true});
-    writer.on_slack_words(slack);
-    SnapshotMetadata metadata = full_metadata(1, 1);
-    metadata.references.emplace();
-    metadata.references->blocks = 10;
-    writer.finish(metadata);
-    try {
-      SnapshotReader::open(path).read_slack_words();
-      return true;
-    } catch (const Error&) {
-      return false;
-    }
+  SnapshotWriter writer({path, false});
+  write(writer);
+  SnapshotMetadata metadata = full_metadata(1, 1);
+  metadata.references.emplace();
+  metadata.references->blocks = 10;
+  writer.finish(metadata);
+  try {
+    read(SnapshotReader::open(path));
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("slack words of blocks that do not ascend or do not exist are refused") {
+  const auto is_good = [](const std::vector<SlackWords>& slack) {
+    return is_read([&](SnapshotWriter& writer) { writer.on_slack_words(slack); },
+                   [](const SnapshotReader& reader) { reader.read_slack_words(); });
   };
-  CHECK(is_read({{3, 1}, {9, 0}}));
-  CHECK_FALSE(is_read({{3, 1}, {3, 2}}));
-  CHECK_FALSE(is_read({{4, 1}, {3, 2}}));
-  CHECK_FALSE(is_read({{3, 1}, {10, 0}}));
+  CHECK(is_good({{3, 1}, {9, 0}}));
+  CHECK_FALSE(is_good({{3, 1}, {3, 2}}));
+  CHECK_FALSE(is_good({{4, 1}, {3, 2}}));
+  CHECK_FALSE(is_good({{3, 1}, {10, 0}}));
 }
 
 TEST_CASE("unused words that do not ascend, or of blocks that do not exist, are refused") {
-  const TemporaryDirectory directory;
-  const std::string path = directory.file("a.hsnap");
-  const auto is_read = [&path](const std::vector<UnusedWord>& unused) {
-    SnapshotWriter writer({path, true});
-    writer.on_unused_words(unused);
-    SnapshotMetadata metadata = full_metadata(1, 1);
-    metadata.references.emplace();
-    metadata.references->blocks = 10;
-    writer.finish(metadata);
-    try {
-      SnapshotReader::open(path).read_unused_words();
-      return true;
-    } catch (const Error&) {
-      return false;
-    }
+  const auto is_good = [](const std::vector<UnusedWord>& unused) {
+    return is_read([&](SnapshotWriter& writer) { writer.on_unused_words(unused); },
+                   [](const SnapshotReader& reader) { reader.read_unused_words(); });
   };
-  CHECK(is_read({{3, 1}, {3, 2}, {9, 0}}));
-  CHECK_FALSE(is_read({{3, 1}, {3, 1}}));
-  CHECK_FALSE(is_read({{3, 2}, {3, 1}}));
-  CHECK_FALSE(is_read({{4, 1}, {3, 2}}));
-  CHECK_FALSE(is_read({{3, 1}, {10, 0}}));
+  CHECK(is_good({{3, 1}, {3, 2}, {9, 0}}));
+  CHECK_FALSE(is_good({{3, 1}, {3, 1}}));
+  CHECK_FALSE(is_good({{3, 2}, {3, 1}}));
+  CHECK_FALSE(is_good({{4, 1}, {3, 2}}));
+  CHECK_FALSE(is_good({{3, 1}, {10, 0}}));
+}
+
+TEST_CASE("containers that do not ascend, or in blocks that do not exist, are refused") {
+  const auto is_good = [](const std::vector<ContainerWords>& containers) {
+    return is_read([&](SnapshotWriter& writer) { writer.on_containers(containers); },
+                   [](const SnapshotReader& reader) { reader.read_containers(); });
+  };
+  CHECK(is_good({{3, 1, {}, 2}, {3, 2, {}, 2}, {kNoBlock, 0, Address(8), 1}}));
+  CHECK_FALSE(is_good({{3, 2, {}, 2}, {3, 1, {}, 2}}));
+  CHECK_FALSE(is_good({{kNoBlock, 0, Address(8), 1}, {3, 1, {}, 2}}));
+  CHECK_FALSE(is_good({{3, 1, {}, 2}, {3, 1, {}, 2}}));
+  CHECK_FALSE(is_good({{10, 1, {}, 2}}));
 }
 
 TEST_CASE("columns of references that do not fit together are refused") {

@@ -140,6 +140,13 @@ class Sample {
     for (const UnusedWord& one : unused) {
       line("unused_words block={} word={}", one.block, one.word);
     }
+    const std::vector<ContainerWords> containers = {{7, 5, {}, 3},
+                                                    {kNoBlock, 0, Address(0x404040), 2}};
+    writer_.on_containers(containers);
+    for (const ContainerWords& one : containers) {
+      line("containers block={} word={} at={} count={}", one.block, one.word, one.at.value(),
+           one.count);
+    }
     const std::vector<RootPlace> places = {
         {RootKind::kVariable, 0, "/bin/a", "g_cache", Address(0x4000), 8, 0x3000},
         {RootKind::kStack, 12, "", "main", Address(0x7ff000000000), 0, 0},

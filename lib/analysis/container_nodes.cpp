@@ -1,0 +1,96 @@
+#include "analysis/container_nodes.h"
+
+#include <algorithm>
+
+#include "analysis/reachability.h"
+#include "analysis/some_references.h"
+
+namespace heapsnap {
+
+ContainerNodes::ContainerNodes(const ReferenceStreams& references, const std::vector<Root>& roots,
+                               BlockNumber blocks, unsigned word)
+    : references_(references), word_(word) {
+  if (references.containers.empty()) return;
+  kinds_ = LargeArray<Kind>(blocks);
+  read_types();
+  with_containers_ = BlockSet(blocks);
+  for (const ContainerWords& one : references.containers) {
+    if (one.block < blocks) with_containers_.insert(one.block);
+  }
+  std::vector<BlockNumber> of_containers;
+  const ReferenceGraph links =
+      graph_of_some(references, [&](const ReferenceBatch& batch, uint64_t source, size_t i) {
+        const BlockNumber target = batch.targets[i];
+        if (!is_node(target)) return false;
+        if (is_link(batch, source, i)) return true;
+        if (is_of_container(source, batch.offsets[i])) of_containers.push_back(target);
+        return false;
+      });
+  for (const Root& root : roots) {
+    if (is_node(root.target) && is_of_container(root)) of_containers.push_back(root.target);
+  }
+  nodes_ = reachable_blocks(links, of_containers);
+}
+
+void ContainerNodes::read_types() {
+  std::vector<Kind> kinds;
+  for (const BlockType& type : references_.types) {
+    const NodeLinks links = node_links(type);
+    const bool are_buckets = links.are_all && links.lead_to_head;
+    kinds.push_back(are_buckets ? kBuckets : links.words);
+  }
+  references_.read_block_types([&](BlockNumber first, std::span<const TypeNumber> types) {
+    for (size_t i = 0; i < types.size() && first + i < kinds_.size(); ++i) {
+      if (types[i] < kinds.size()) kinds_[first + i] = kinds[types[i]];
+    }
+  });
+}
+
+bool ContainerNodes::is_link(const ReferenceBatch& batch, uint64_t source, size_t i) const {
+  const uint32_t offset = batch.offsets[i];
+  const Kind kind = kind_of(source);
+  return batch.interior[i] == 0 && offset < kNodeWords && is_node(source) &&
+         (kind >> offset & 1) != 0 && kind == kind_of(batch.targets[i]);
+}
+
+bool ContainerNodes::is_of_container(uint64_t source, uint32_t offset) const {
+  if (source >= with_containers_.blocks()) return false;
+  const auto block = static_cast<BlockNumber>(source);
+  if (!with_containers_.contains(block)) return false;
+  const std::vector<ContainerWords>& all = references_.containers;
+  const auto next =
+      std::upper_bound(all.begin(), all.end(), ContainerWords{block, offset, {}, UINT32_MAX});
+  if (next == all.begin()) return false;
+  const ContainerWords& before = *std::prev(next);
+  return before.block == block && offset - before.word < before.count;
+}
+
+bool ContainerNodes::is_of_container(const Root& root) const {
+  if (root.place >= references_.places.size()) return false;
+  const Address at = references_.places[root.place].begin + root.offset;
+  const std::vector<ContainerWords>& all = references_.containers;
+  const auto next =
+      std::upper_bound(all.begin(), all.end(), ContainerWords{kNoBlock, 0, at, UINT32_MAX});
+  if (next == all.begin()) return false;
+  const ContainerWords& before = *std::prev(next);
+  return before.block == kNoBlock && (at - before.at) / word_ < before.count;
+}
+
+bool ContainerNodes::is_beside(const ReferenceBatch& batch, uint64_t source, size_t i) const {
+  const BlockNumber target = batch.targets[i];
+  if (target >= nodes_.blocks() || !nodes_.contains(target)) return false;
+  return !is_link(batch, source, i) && !is_of_container(source, batch.offsets[i]) &&
+         kind_of(source) != kBuckets;
+}
+
+std::vector<bool> ContainerNodes::are_beside(const std::vector<Root>& roots) const {
+  std::vector<bool> result;
+  result.reserve(roots.size());
+  for (const Root& root : roots) {
+    const bool is_node = root.target < nodes_.blocks() && nodes_.contains(root.target);
+    result.push_back(is_node && !is_of_container(root));
+  }
+  return result;
+}
+
+}  // namespace heapsnap

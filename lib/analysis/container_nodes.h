@@ -1,0 +1,55 @@
+// The nodes of containers of libstdc++ whose own words are known (ContainerWords). A container owns
+// its nodes alone: whatever else leads to one is an iterator, or left over.
+//
+//   std::list  | first | last |  ──►  node  ◄──►  node  ◄──►  node        own words, and links
+//                                                  ▲
+//                    std::unordered_map's node ────┘                      beside the container
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "analysis/block_set.h"
+#include "analysis/node_links.h"
+#include "analysis/reference_streams.h"
+#include "base/large_memory.h"
+
+namespace heapsnap {
+
+class ContainerNodes {
+ public:
+  // Reads all references once, if there are containers. `references` must outlive it; `roots` are
+  // of its places; `word`: bytes of one.
+  ContainerNodes(const ReferenceStreams& references, const std::vector<Root>& roots,
+                 BlockNumber blocks, unsigned word);
+
+  // Whether reference `i` of a batch, from the block `source`, leads to a node without being its
+  // container's.
+  bool is_beside(const ReferenceBatch& batch, uint64_t source, size_t i) const;
+  // The same of each root.
+  std::vector<bool> are_beside(const std::vector<Root>& roots) const;
+
+ private:
+  // Of a block: NodeLinks::words, which is another for each kind of node, or one of these.
+  using Kind = uint8_t;
+  static constexpr Kind kOther = 0;
+  static constexpr Kind kBuckets = 0x80;
+
+  void read_types();
+  Kind kind_of(uint64_t block) const { return block < kinds_.size() ? kinds_[block] : kOther; }
+  bool is_node(uint64_t block) const {
+    return kind_of(block) != kOther && kind_of(block) != kBuckets;
+  }
+  // Whether a node leads to the next one, or to the one before.
+  bool is_link(const ReferenceBatch& batch, uint64_t source, size_t i) const;
+  bool is_of_container(uint64_t source, uint32_t offset) const;
+  bool is_of_container(const Root& root) const;
+
+  const ReferenceStreams& references_;
+  unsigned word_;
+  LargeArray<Kind> kinds_;  // empty where there are no containers
+  BlockSet with_containers_;
+  BlockSet nodes_;  // of these containers
+};
+
+}  // namespace heapsnap
