@@ -103,16 +103,19 @@ class NamelessWords {
 }  // namespace
 
 void tell_apart(std::vector<Root>& roots, std::vector<RootPlace>& places,
-                const ReferenceGraph& graph, const BlockSizes& sizes, unsigned word) {
+                const std::vector<bool>& are_beside, const ReferenceGraph& graph,
+                const BlockSizes& sizes, unsigned word) {
   // What a damaged or strange file could need at most; the rest stays where it is.
   constexpr size_t kMostVariables = 1 << 17;
   std::vector<const Root*> nameless;
   std::vector<BlockNumber> of_named;
-  for (const Root& root : roots) {
+  for (size_t i = 0; i < roots.size(); ++i) {
+    const Root& root = roots[i];
     const RootPlace& place = places[root.place];
     if (is_nameless(place)) {
       nameless.push_back(&root);
-    } else if (place.kind != RootKind::kStack && place.kind != RootKind::kRegister) {
+    } else if (!are_beside[i] && place.kind != RootKind::kStack &&
+               place.kind != RootKind::kRegister) {
       of_named.push_back(root.target);
     }
   }

@@ -19,8 +19,10 @@
 namespace heapsnap {
 
 // Moves the roots of places without a name, which are sorted by place and offset, to places of
-// their own behind the others. `sizes`: of all blocks. `word`: bytes of one.
+// their own behind the others. `are_beside`: OwnedNodes::are_beside(). `sizes`: of all blocks.
+// `word`: bytes of one.
 void tell_apart(std::vector<Root>& roots, std::vector<RootPlace>& places,
-                const ReferenceGraph& graph, const BlockSizes& sizes, unsigned word);
+                const std::vector<bool>& are_beside, const ReferenceGraph& graph,
+                const BlockSizes& sizes, unsigned word);
 
 }  // namespace heapsnap

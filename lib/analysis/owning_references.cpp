@@ -18,19 +18,18 @@ bool has(const BlockSet& blocks, uint64_t block) {
 
 ReferenceGraph owning_references(const ReferenceStreams& references, const BlockSizes& sizes,
                                  unsigned word, const MeantTargets& roots,
-                                 const ContainerNodes& nodes) {
+                                 const OwnedNodes& nodes) {
   const StaleWords stale(references, sizes, word);
   const auto blocks = static_cast<BlockNumber>(sizes.size());
   const BlockSet classes = blocks_of_types(references, blocks, is_class_object);
   const BlockSet contexts = blocks_of_types(references, blocks, is_context_block);
-  const auto may_be_stale = [&](const ReferenceBatch& batch, uint64_t source, size_t i) {
+  const auto owns_last = [&](const ReferenceBatch& batch, uint64_t source, size_t i) {
     const BlockNumber target = batch.targets[i];
     return (has(contexts, source) && !has(contexts, target)) ||
-           stale.contains(source, batch.offsets[i], target);
+           stale.contains(source, batch.offsets[i], target) || nodes.is_beside(batch, source, i);
   };
   const auto is_weak = [&](const ReferenceBatch& batch, uint64_t source, size_t i) {
-    return batch.interior[i] != 0 || has(classes, batch.targets[i]) ||
-           may_be_stale(batch, source, i) || nodes.is_beside(batch, source, i);
+    return batch.interior[i] != 0 || has(classes, batch.targets[i]) || owns_last(batch, source, i);
   };
   // Each of these sets comes before the next: a block owns none of a set before its own.
   ReferenceGraph strong =
@@ -41,12 +40,12 @@ ReferenceGraph owning_references(const ReferenceStreams& references, const Block
   BlockSet by_frames = strongly.copy();
   reach_more(strong, roots.of_frames, by_frames);
   strong.release();
-  BlockSet surely(blocks);  // by weak ones, too, of which none may be stale
+  BlockSet surely(blocks);  // by weak ones, too, but none that owns last
   std::vector<BlockNumber> next = roots.inside;
   const ReferenceGraph rest =
       graph_of_some(references, [&](const ReferenceBatch& batch, uint64_t source, size_t i) {
         const BlockNumber target = batch.targets[i];
-        if (has(strongly, target) || may_be_stale(batch, source, i)) return false;
+        if (has(strongly, target) || owns_last(batch, source, i)) return false;
         if (!has(strongly, source)) return true;
         next.push_back(target);
         return false;
@@ -56,7 +55,7 @@ ReferenceGraph owning_references(const ReferenceStreams& references, const Block
     const BlockNumber target = batch.targets[i];
     if (has(strongly, target)) return has(strongly, source) && !is_weak(batch, source, i);
     if (has(surely, target)) {
-      return (has(strongly, source) || has(surely, source)) && !may_be_stale(batch, source, i);
+      return (has(strongly, source) || has(surely, source)) && !owns_last(batch, source, i);
     }
     return !has(by_frames, target) || (has(by_frames, source) && !is_weak(batch, source, i));
   });

@@ -10,8 +10,8 @@
 // stacks come after them: they are the interpreter's, and some are left over. In a program in C or
 // C++ they are variables of functions, which own as others do.
 //
-// A node of a container is its container's (container_nodes.h): what else leads to one is weak, be
-// it an iterator or a word that is left over.
+// A node of a container is its container's (owned_nodes.h): what else leads to one, be it an
+// iterator or a word that is left over, counts as if the word may be stale.
 //
 // References to a class of a language runtime are weak, too: each instance has one, as has each
 // class below it, but the class is the variable's that has its name, with all that it holds.
@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "analysis/block_facts.h"
-#include "analysis/container_nodes.h"
+#include "analysis/owned_nodes.h"
 #include "analysis/reference_graph.h"
 #include "analysis/reference_streams.h"
 
@@ -39,7 +39,6 @@ struct MeantTargets {
 
 // The graph without the references that do not count. `sizes`: of all blocks. `word`: bytes of one.
 ReferenceGraph owning_references(const ReferenceStreams& references, const BlockSizes& sizes,
-                                 unsigned word, const MeantTargets& roots,
-                                 const ContainerNodes& nodes);
+                                 unsigned word, const MeantTargets& roots, const OwnedNodes& nodes);
 
 }  // namespace heapsnap

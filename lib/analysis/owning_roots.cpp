@@ -33,7 +33,7 @@ constexpr Rank kControlBlocks = kLasting + 1;  // of threads: what they were sta
 constexpr Rank kFrames = kControlBlocks + 1;   // and on: the outermost first
 constexpr Rank kInterior = kFrames + kMostFrames;
 constexpr Rank kRegisters = kInterior + 1;
-constexpr Rank kBesideContainers = kRegisters + 1;
+constexpr Rank kBesideContainers = kRegisters + 1;  // and on, in the same order
 
 bool is_control_block(const RootPlace& place) {
   return place.kind == RootKind::kThreadLocal && place.name == kControlBlockName;
@@ -126,7 +126,7 @@ std::vector<Rank> ranks_of(const std::vector<Root>& roots, const std::vector<Roo
   std::vector<Rank> result;
   result.reserve(roots.size());
   for (size_t i = 0; i < roots.size(); ++i) {
-    result.push_back(are_beside[i] ? kBesideContainers : ranks.of(roots[i]));
+    result.push_back(ranks.of(roots[i]) + (are_beside[i] ? kBesideContainers : 0));
   }
   return result;
 }
@@ -273,9 +273,7 @@ MeantTargets meant_targets(const std::vector<Root>& roots, const std::vector<Roo
     const Root& root = roots[i];
     const Rank rank = ranks[i];
     is_of_runtime |= rank < kLasting;
-    if (rank == kBesideContainers) {
-      targets.inside.push_back(root.target);
-    } else if (rank < kFrames) {
+    if (rank < kFrames) {
       (root.interior ? targets.inside : targets.lasting).push_back(root.target);
     } else if (rank < kInterior) {
       targets.of_frames.push_back(root.target);
@@ -307,7 +305,7 @@ OwningRoots owning_roots(std::vector<Root> roots, const std::vector<RootPlace>& 
                          ReferenceGraph& graph, const BlockSizes& sizes, unsigned word) {
   OwningRoots result{places, {}, {}, {}, BlockSet(graph.blocks())};
   const std::vector<Rank> ranks = ranks_of(roots, places, threads, are_beside);
-  tell_apart(roots, result.places, graph, sizes, word);
+  tell_apart(roots, result.places, are_beside, graph, sizes, word);
   std::vector<size_t> order(roots.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
@@ -339,7 +337,7 @@ OwnedBlocks owned_blocks(const SnapshotStreams& streams, const ReferenceStreams&
   const std::vector<Thread>& threads = streams.metadata->threads;
   const auto blocks = static_cast<BlockNumber>(sizes.size());
   std::vector<Root> roots = checked_roots(references, blocks);
-  const ContainerNodes nodes(references, roots, blocks, word);
+  const OwnedNodes nodes(references, roots, blocks, word);
   const std::vector<bool> are_beside = nodes.are_beside(roots);
   ReferenceGraph graph = owning_references(
       references, sizes, word, meant_targets(roots, references.places, threads, are_beside), nodes);

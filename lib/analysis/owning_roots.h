@@ -6,9 +6,9 @@
 // caches), these before a thread's control block (the object that a thread was started with is
 // mostly a variable's), that before a stack frame, of the frames the outermost, words that point
 // past a block's first byte after those that do not, registers, with the words below a stack
-// pointer, which mostly are of calls that have returned, and last what leads to a container's nodes
-// beside it (container_nodes.h). A root owns only what none before it leads to, neither by a word
-// of its own nor by way of blocks:
+// pointer, which mostly are of calls that have returned. Words that lead to a container's nodes
+// beside it (owned_nodes.h) come after all others, in the same order. A root owns only what none
+// before it leads to, neither by a word of its own nor by way of blocks:
 //
 //   g_cache ──► table ──► page ◄── new node ◄── insert()     a thread in the middle of an insert
 //
@@ -54,9 +54,9 @@ struct OwningRoots {
 // or to a block that is not there.
 std::vector<Root> checked_roots(const ReferenceStreams& references, BlockNumber blocks);
 
-// What those lead to directly that a program has there for that: all roots but registers and what
-// is below stack pointers, which are also left over where nobody needs them. `are_beside`:
-// ContainerNodes::are_beside().
+// What those lead to directly that a program has there for that: all roots but registers, what is
+// below stack pointers, and what `are_beside` (OwnedNodes::are_beside()) says, which are also left
+// over where nobody needs them.
 MeantTargets meant_targets(const std::vector<Root>& roots, const std::vector<RootPlace>& places,
                            const std::vector<Thread>& threads, const std::vector<bool>& are_beside);
 

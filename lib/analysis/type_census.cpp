@@ -77,11 +77,11 @@ DominatorTree dominators_of_all(const SnapshotStreams& streams, const ReferenceS
   const std::vector<BlockNumber> rest =
       sources_of_rest(graph, reachable_blocks(graph, targets_of(roots)),
                       tellers_of_cycles(streams.metadata->runtimes, references, graph.blocks()));
-  const ContainerNodes nodes(references, roots, graph.blocks(), word);
+  graph.release();
+  const OwnedNodes nodes(references, roots, static_cast<BlockNumber>(sizes.size()), word);
   const std::vector<bool> are_beside = nodes.are_beside(roots);
   MeantTargets starts = meant_targets(roots, references.places, threads, are_beside);
   starts.lasting.insert(starts.lasting.end(), rest.begin(), rest.end());
-  graph.release();
   graph = owning_references(references, sizes, word, starts, nodes);
   OwningRoots owning =
       owning_roots(std::move(roots), references.places, threads, are_beside, graph, sizes, word);

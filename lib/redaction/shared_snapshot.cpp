@@ -104,6 +104,7 @@ class Sharing {
       count_blocks(streams_of(snapshot));  // throws unless the references are of these blocks
       places_ = snapshot.read_root_places();
       types_ = snapshot.read_type_names();
+      containers_ = snapshot.read_containers();
     }
     find_modules();
     find_places();
@@ -177,6 +178,7 @@ class Sharing {
       if (!is_interpreted(place.module, place.return_address)) add({place.return_address});
     }
     for (const RootPlace& place : places_) rebase_.add(range_of(place.begin, place.size));
+    for (const ContainerWords& one : containers_) add({one.at});
     snapshot_.read_slots([this](const SlotPage& page) {
       rebase_.add(range_of(page.begin, uint64_t{page.slots} * page.slot_bytes));
     });
@@ -227,7 +229,7 @@ class Sharing {
     writer.on_type_names(types);
     writer.on_slack_words(snapshot_.read_slack_words());
     writer.on_unused_words(snapshot_.read_unused_words());
-    std::vector<ContainerWords> containers = snapshot_.read_containers();
+    std::vector<ContainerWords> containers = containers_;
     for (ContainerWords& one : containers) one.at = rebase_(one.at);
     writer.on_containers(containers);
   }
@@ -311,6 +313,7 @@ class Sharing {
   RecordedStacks recorded_;
   std::vector<RootPlace> places_;
   std::vector<BlockType> types_;
+  std::vector<ContainerWords> containers_;
   AddressRebase rebase_;
   NameCut names_;
   SharedRows rows_;

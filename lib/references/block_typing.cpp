@@ -1,6 +1,7 @@
 #include "references/block_typing.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "references/block_slack.h"
 #include "references/slack_words.h"
@@ -179,15 +180,20 @@ void BlockTyping::follow_waiting() {
 }
 
 // At last, when it is known which arrays are containers'. Words of others, rings perhaps, may be in
-// use.
+// use; they say as little as those of frames.
 void BlockTyping::follow_spare_words() {
-  for (size_t i = 0; i < with_spare_words_.size(); ++i) {
-    const BlockNumber block = with_spare_words_[i];
-    if (claims_[block] == 0 || of_containers_[block] != 0) continue;
-    follow(block, unpacked(claims_[block]), 0, Words::kSpare);
+  while (!with_spare_words_.empty()) {
+    std::vector<BlockNumber> blocks = std::exchange(with_spare_words_, {});
+    std::sort(blocks.begin(), blocks.end());
+    blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
+    std::erase_if(blocks, [this](BlockNumber block) {
+      return claims_[block] == 0 || of_containers_[block] != 0;
+    });
+    for (const BlockNumber block : blocks) {
+      if (claims_[block] != 0) follow(block, unpacked(claims_[block]), 0, Words::kSpare);
+    }
     follow_waiting();
   }
-  with_spare_words_.clear();
 }
 
 void BlockTyping::follow(BlockNumber block, const TypedBlock& typed, uint64_t objects_at,

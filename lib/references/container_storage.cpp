@@ -105,12 +105,18 @@ void ContainerStorage::look_at_array(const WordInMemory& word, BlockNumber block
   // Buffers of streams have more pointers into the same block, in a row.
   const auto is_inside = [&] { return beside >= begin && beside <= end_of_capacity; };
   if (word.index >= kWordBytes && word.beside(-1, beside) && is_inside()) return;
-  if (word.beside(3, beside) && is_inside()) return;
+  const bool has_fourth = word.beside(3, beside);
+  if (has_fourth && is_inside()) return;
   if (end != begin) {
     mark(block, StorageKind::kArray);
     mark_capacity(block, capacity);
-  } else if (capacity > kLargestObject && empty_arrays_.size() < kMostContainers) {
-    empty_arrays_.push_back({block, begin, capacity, word.at});
+  } else if (capacity > kLargestObject) {
+    const bool is_none = has_fourth && !map_.find(beside, hint_);  // iterator
+    if (is_none) {
+      mark_capacity(block, capacity);
+    } else if (empty_arrays_.size() < kMostContainers) {
+      empty_arrays_.push_back({block, begin, capacity, word.at});
+    }
   }
 }
 
@@ -305,6 +311,7 @@ void ContainerStorage::find_slack_words(const BlockEdges& edges) {
 
 void ContainerStorage::follow_nodes(const BlockEdges& edges, const StartThread& start,
                                     TextTails& tails) {
+  const bool are_too_many = containers_.size() >= kMostContainers;
   // In the order of addresses, so that pages are read once: most of these are none.
   std::stable_sort(containers_.begin(), containers_.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -314,7 +321,7 @@ void ContainerStorage::follow_nodes(const BlockEdges& edges, const StartThread& 
   NodeSource source(map_, edges, tree_nodes_.span(), cache_, most_pages_, limit_);
   // What the other thread finds.
   LargeArray<uint8_t> other_kinds(map_.blocks());
-  std::array<std::vector<NodeContainer>, PiecePipeline::kThreads> known;
+  std::array<std::vector<NodeContainer>, kNodeThreads> known;
   const auto mark_all = [&](unsigned thread, const NodeContainer& container, const NodeSet& nodes) {
     LargeArray<uint8_t>& kinds = thread == 0 ? kinds_ : other_kinds;
     nodes.each([&](BlockNumber node) { mark_in(kinds, node, container.nodes); });
@@ -335,6 +342,8 @@ void ContainerStorage::follow_nodes(const BlockEdges& edges, const StartThread& 
     return kind(one.begins) == StorageKind::kListNode;
   });
   follow_some({like_nodes, rest});
+  // Some would be worse than none.
+  if (are_too_many) return;
   for (const auto& of_thread : known) {
     for (const NodeContainer& container : of_thread) add_known(container);
   }
@@ -344,10 +353,16 @@ void ContainerStorage::follow_nodes(const BlockEdges& edges, const StartThread& 
 }
 
 void ContainerStorage::add_known(const NodeContainer& container) {
-  const bool is_tree = container.nodes == StorageKind::kTreeNode;
-  const bool is_list = container.nodes == StorageKind::kListNode;
-  const uint64_t first_word = is_tree ? 1 : is_list ? 0 : 2;
-  const uint32_t words = is_tree ? 3 : is_list ? 2 : 1;
+  // Where the header (container_nodes.h) has them, and how many.
+  uint64_t first_word = 0;
+  uint32_t words = 2;
+  if (container.nodes == StorageKind::kTreeNode) {
+    first_word = 1;
+    words = 3;
+  } else if (container.nodes == StorageKind::kHashNode) {
+    first_word = 2;
+    words = 1;
+  }
   const Address at = Address(container.header) + first_word * kWordBytes;
   const auto place = map_.find(at.value(), hint_);
   if (!place) {

@@ -24,6 +24,9 @@ void read_containers(std::span<const std::byte> bytes, const std::string& source
                 "containers in blocks that do not exist");
     const ContainerWords one{static_cast<BlockNumber>(block), row.word, row.at, row.count};
     check_table(words.empty() || words.back() < one, source, "containers that do not ascend");
+    const bool is_outside = one.block == kNoBlock;
+    check_table(one.count != 0 && (is_outside ? one.word == 0 : one.at.is_null()), source,
+                "containers that are in a block and outside");
     words.push_back(one);
   }
 }

@@ -443,9 +443,12 @@ void ReferenceCapture::write_block_types(std::vector<BlockType> names, SnapshotW
   // What is something else by another source is no container's storage.
   std::vector<bool> are_elements;
   for (const BlockType& type : names) are_elements.push_back(holds_elements(type));
-  std::erase_if(slack_words_, [&](SlackWords& words) {
+  for (SlackWords& words : slack_words_) {
+    const bool is_by_debug = type_by_all_sources(words.block) >= by_debug;
+    if (is_by_debug && debug_types_->is_other_array(words.block)) words.spare = 0;
+  }
+  std::erase_if(slack_words_, [&](const SlackWords& words) {
     const TypeNumber type = type_by_all_sources(words.block);
-    if (type >= by_debug && debug_types_->is_other_array(words.block)) words.spare = 0;
     return type != 0 && !are_elements[type];
   });
   entry_of_block_.release();

@@ -233,6 +233,12 @@ TEST_CASE("references, roots and types stay, also of a block that has very many"
     writer.on_block_types(types);
     const std::vector<BlockType> names = {{}, {"Ann", "/opt/ann/x", TypeSource::kVtable}};
     writer.on_type_names(names);
+    // In a block, in a place, and, as in a damaged file, twice where nothing is.
+    const std::vector<ContainerWords> containers = {{1, 4, {}, 2},
+                                                    {kNoBlock, 0, Address(0x1000), 2},
+                                                    {kNoBlock, 0, Address(0x3000), 2},
+                                                    {kNoBlock, 0, Address(0x7ffc00000048), 3}};
+    writer.on_containers(containers);
     writer.finish(metadata);
   }
   const SnapshotReader before = SnapshotReader::open(folder.file("a.hsnap"));
@@ -272,6 +278,10 @@ TEST_CASE("references, roots and types stay, also of a block that has very many"
   after.read_roots(places.size(), [&](const Root& root) { roots.push_back(root); });
   CHECK(roots == std::vector<Root>{{0, 8, 2, true}, {1, 0, 1, false}});
   CHECK(after.read_type_names()[1] == BlockType{"Ann", "/cut/x", TypeSource::kVtable});
+  const std::vector<ContainerWords> containers = after.read_containers();
+  REQUIRE(containers.size() == 4);
+  CHECK(containers[0] == ContainerWords{1, 4, {}, 2});
+  CHECK(containers[3].at == places[1].begin + 8);
 }
 
 TEST_CASE("references of more or fewer blocks than there are chunks in use are refused") {

@@ -218,6 +218,9 @@ TEST_CASE("containers that do not ascend, or in blocks that do not exist, are re
   CHECK_FALSE(is_good({{kNoBlock, 0, Address(8), 1}, {3, 1, {}, 2}}));
   CHECK_FALSE(is_good({{3, 1, {}, 2}, {3, 1, {}, 2}}));
   CHECK_FALSE(is_good({{10, 1, {}, 2}}));
+  CHECK_FALSE(is_good({{3, 1, {}, 0}}));
+  CHECK_FALSE(is_good({{3, 1, Address(8), 2}}));
+  CHECK_FALSE(is_good({{kNoBlock, 1, Address(8), 2}}));
 }
 
 TEST_CASE("columns of references that do not fit together are refused") {

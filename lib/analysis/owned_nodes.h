@@ -16,12 +16,12 @@
 
 namespace heapsnap {
 
-class ContainerNodes {
+class OwnedNodes {
  public:
   // Reads all references once, if there are containers. `references` must outlive it; `roots` are
   // of its places; `word`: bytes of one.
-  ContainerNodes(const ReferenceStreams& references, const std::vector<Root>& roots,
-                 BlockNumber blocks, unsigned word);
+  OwnedNodes(const ReferenceStreams& references, const std::vector<Root>& roots, BlockNumber blocks,
+             unsigned word);
 
   // Whether reference `i` of a batch, from the block `source`, leads to a node without being its
   // container's.
@@ -30,7 +30,8 @@ class ContainerNodes {
   std::vector<bool> are_beside(const std::vector<Root>& roots) const;
 
  private:
-  // Of a block: NodeLinks::words, which is another for each kind of node, or one of these.
+  // Of a block: NodeLinks::words, which is the same only for the nodes of a hash table and those of
+  // a std::forward_list, of which nothing is known here; or one of these.
   using Kind = uint8_t;
   static constexpr Kind kOther = 0;
   static constexpr Kind kBuckets = 0x80;
@@ -40,8 +41,13 @@ class ContainerNodes {
   bool is_node(uint64_t block) const {
     return kind_of(block) != kOther && kind_of(block) != kBuckets;
   }
+  bool is_owned(uint64_t block) const {
+    return block < nodes_.blocks() && nodes_.contains(static_cast<BlockNumber>(block));
+  }
   // Whether a node leads to the next one, or to the one before.
   bool is_link(const ReferenceBatch& batch, uint64_t source, size_t i) const;
+  // The last of the containers' words that are not behind `wanted`; null if there are none.
+  const ContainerWords* last_until(const ContainerWords& wanted) const;
   bool is_of_container(uint64_t source, uint32_t offset) const;
   bool is_of_container(const Root& root) const;
 

@@ -1,5 +1,5 @@
 // Whose nodes are is seen in the tree of owners.
-#include "analysis/container_nodes.h"
+#include "analysis/owned_nodes.h"
 
 #include <doctest/doctest.h>
 
@@ -68,8 +68,8 @@ TEST_CASE("a container owns its nodes, whatever else leads to them") {
   SUBCASE("from a variable") {
     all.heap.hold(all.index, all.nodes[10], 8);
   }
-  SUBCASE("by a word right behind its own") {
-    all.heap.hold(list, all.nodes[10], kOwnWords + 16);
+  SUBCASE("from registers") {
+    all.heap.hold(all.heap.add_place(RootKind::kRegister, "rbx", 1), all.nodes[10]);
   }
   const OwnerTree tree = all.owners();
   CHECK(name_of(tree, largest(tree)) == "g_list");
@@ -100,8 +100,33 @@ TEST_CASE("a container in a block owns its nodes, and is its block's owner's") {
   CHECK(largest(tree).retained.count == 2 * kNodes + 1);
 }
 
+TEST_CASE("a container owns its nodes though only the middle of its block is led to") {
+  ListAndTable all;
+  const BlockNumber server = all.heap.add(104);
+  all.heap.link(server, 40, all.nodes.front());
+  all.heap.link(server, 48, all.nodes.back());
+  all.heap.streams.containers.push_back({server, 5, {}, 2});
+  const BlockNumber outer = all.heap.add(56);
+  all.heap.link(outer, 8, server, true);
+  all.heap.hold(all.heap.add_place(RootKind::kVariable, "g_outer"), outer);
+  const OwnerTree tree = all.owners();
+  CHECK(name_of(tree, largest(tree)) == "g_outer");
+  CHECK(largest(tree).retained.count == 2 * kNodes + 2);
+}
+
+TEST_CASE("a function's container owns its nodes, too, where a language runtime names variables") {
+  ListAndTable all;
+  all.hold(all.heap.add_place(RootKind::kStack, "main", 1));
+  all.heap.hold(all.heap.add_place(RootKind::kGlobal, "app.CACHE"), all.heap.add(56));
+  const OwnerTree tree = all.owners();
+  CHECK(name_of(tree, largest(tree)) == "main");
+  CHECK(largest(tree).retained.count == 2 * kNodes);
+}
+
 TEST_CASE("of a container that nothing leads to, an iterator owns the nodes") {
   ListAndTable all;
+  // It comes after the iterator, as elsewhere.
+  all.heap.hold(all.heap.add_place(RootKind::kRegister, "rbx", 1), all.nodes[10]);
   const BlockNumber lost = all.heap.add(104);
   all.heap.link(lost, 40, all.nodes.front());
   all.heap.link(lost, 48, all.nodes.back());
@@ -109,6 +134,21 @@ TEST_CASE("of a container that nothing leads to, an iterator owns the nodes") {
   const OwnerTree tree = all.owners();
   CHECK(name_of(tree, largest(tree)) == "g_index");
   CHECK(largest(tree).retained.count == 2 * kNodes + 1);
+}
+
+TEST_CASE("words of containers say only how many they are, and where") {
+  for (const ContainerWords& words : {ContainerWords{kNoBlock, 0, Address(0x400120), 1},
+                                      ContainerWords{kNoBlock, 0, Address(0x400120), UINT32_MAX},
+                                      ContainerWords{kNoBlock, 0, Address(UINT64_MAX - 7), 9},
+                                      ContainerWords{BlockNumber{1} << 30, 5, {}, 9},
+                                      ContainerWords{0, UINT32_MAX, {}, UINT32_MAX}}) {
+    ListAndTable all;
+    all.hold(all.heap.add_place(RootKind::kVariable, "g_list"));
+    all.heap.streams.containers = {words};
+    const bool has_list = words.at == Address(0x400120);
+    const OwnerTree tree = all.owners();
+    CHECK(largest(tree).kind == (has_list ? OwnerNode::Kind::kPlace : OwnerNode::Kind::kSeveral));
+  }
 }
 
 TEST_CASE("where no container is known, all own that lead to a block") {
@@ -142,7 +182,8 @@ TEST_CASE("buckets lead to the nodes of a hash table, and its words to the first
     } else {
       heap.link(last, 0, node);
     }
-    heap.link(buckets, 8 * i, node);
+    // The first node's own bucket leads to the table.
+    if (i != 0) heap.link(buckets, 8 * i, node);
     heap.link(left_over, 8 * i, node);
     last = node;
   }

@@ -1,4 +1,4 @@
-#include "analysis/container_nodes.h"
+#include "analysis/owned_nodes.h"
 
 #include <algorithm>
 
@@ -7,8 +7,8 @@
 
 namespace heapsnap {
 
-ContainerNodes::ContainerNodes(const ReferenceStreams& references, const std::vector<Root>& roots,
-                               BlockNumber blocks, unsigned word)
+OwnedNodes::OwnedNodes(const ReferenceStreams& references, const std::vector<Root>& roots,
+                       BlockNumber blocks, unsigned word)
     : references_(references), word_(word) {
   if (references.containers.empty()) return;
   kinds_ = LargeArray<Kind>(blocks);
@@ -32,7 +32,7 @@ ContainerNodes::ContainerNodes(const ReferenceStreams& references, const std::ve
   nodes_ = reachable_blocks(links, of_containers);
 }
 
-void ContainerNodes::read_types() {
+void OwnedNodes::read_types() {
   std::vector<Kind> kinds;
   for (const BlockType& type : references_.types) {
     const NodeLinks links = node_links(type);
@@ -46,49 +46,45 @@ void ContainerNodes::read_types() {
   });
 }
 
-bool ContainerNodes::is_link(const ReferenceBatch& batch, uint64_t source, size_t i) const {
+bool OwnedNodes::is_link(const ReferenceBatch& batch, uint64_t source, size_t i) const {
   const uint32_t offset = batch.offsets[i];
   const Kind kind = kind_of(source);
   return batch.interior[i] == 0 && offset < kNodeWords && is_node(source) &&
          (kind >> offset & 1) != 0 && kind == kind_of(batch.targets[i]);
 }
 
-bool ContainerNodes::is_of_container(uint64_t source, uint32_t offset) const {
+const ContainerWords* OwnedNodes::last_until(const ContainerWords& wanted) const {
+  const std::vector<ContainerWords>& all = references_.containers;
+  const auto next = std::upper_bound(all.begin(), all.end(), wanted);
+  return next == all.begin() ? nullptr : &*std::prev(next);
+}
+
+bool OwnedNodes::is_of_container(uint64_t source, uint32_t offset) const {
   if (source >= with_containers_.blocks()) return false;
   const auto block = static_cast<BlockNumber>(source);
   if (!with_containers_.contains(block)) return false;
-  const std::vector<ContainerWords>& all = references_.containers;
-  const auto next =
-      std::upper_bound(all.begin(), all.end(), ContainerWords{block, offset, {}, UINT32_MAX});
-  if (next == all.begin()) return false;
-  const ContainerWords& before = *std::prev(next);
-  return before.block == block && offset - before.word < before.count;
+  const ContainerWords* const words = last_until({block, offset, {}, UINT32_MAX});
+  return words != nullptr && words->block == block && offset - words->word < words->count;
 }
 
-bool ContainerNodes::is_of_container(const Root& root) const {
+bool OwnedNodes::is_of_container(const Root& root) const {
   if (root.place >= references_.places.size()) return false;
   const Address at = references_.places[root.place].begin + root.offset;
-  const std::vector<ContainerWords>& all = references_.containers;
-  const auto next =
-      std::upper_bound(all.begin(), all.end(), ContainerWords{kNoBlock, 0, at, UINT32_MAX});
-  if (next == all.begin()) return false;
-  const ContainerWords& before = *std::prev(next);
-  return before.block == kNoBlock && (at - before.at) / word_ < before.count;
+  const ContainerWords* const words = last_until({kNoBlock, 0, at, UINT32_MAX});
+  return words != nullptr && words->block == kNoBlock && (at - words->at) / word_ < words->count;
 }
 
-bool ContainerNodes::is_beside(const ReferenceBatch& batch, uint64_t source, size_t i) const {
-  const BlockNumber target = batch.targets[i];
-  if (target >= nodes_.blocks() || !nodes_.contains(target)) return false;
-  return !is_link(batch, source, i) && !is_of_container(source, batch.offsets[i]) &&
-         kind_of(source) != kBuckets;
+bool OwnedNodes::is_beside(const ReferenceBatch& batch, uint64_t source, size_t i) const {
+  if (!is_owned(batch.targets[i])) return false;
+  const bool is_own_link = is_owned(source) && is_link(batch, source, i);
+  return !is_own_link && kind_of(source) != kBuckets && !is_of_container(source, batch.offsets[i]);
 }
 
-std::vector<bool> ContainerNodes::are_beside(const std::vector<Root>& roots) const {
+std::vector<bool> OwnedNodes::are_beside(const std::vector<Root>& roots) const {
   std::vector<bool> result;
   result.reserve(roots.size());
   for (const Root& root : roots) {
-    const bool is_node = root.target < nodes_.blocks() && nodes_.contains(root.target);
-    result.push_back(is_node && !is_of_container(root));
+    result.push_back(is_owned(root.target) && !is_of_container(root));
   }
   return result;
 }
