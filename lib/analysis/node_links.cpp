@@ -29,14 +29,21 @@ constexpr KnownNode kKnownNodes[] = {
 
 }  // namespace
 
+std::string_view node_template(const BlockType& type) {
+  if (type.source != TypeSource::kDebugInfo) return {};
+  for (const KnownNode& known : kKnownNodes) {
+    const bool is_one = !known.debug_name.empty() && type.name.starts_with(known.debug_name);
+    if (is_one) return known.debug_name;
+  }
+  return {};
+}
+
 NodeLinks node_links(const BlockType& type) {
+  const std::string_view node = node_template(type);
   for (const KnownNode& known : kKnownNodes) {
     // Debug information that has no name for it leaves what its structure says.
     if (known.kind != StorageKind::kNone && type.name == to_string(known.kind)) return known.links;
-    if (type.source == TypeSource::kDebugInfo && !known.debug_name.empty() &&
-        type.name.starts_with(known.debug_name)) {
-      return known.links;
-    }
+    if (!node.empty() && known.debug_name == node) return known.links;
   }
   return {};
 }

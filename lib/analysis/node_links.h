@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "references/block_type.h"
 
@@ -31,5 +32,7 @@ struct NodeLinks {
 
 // Whether the type is known by what lies in the blocks, or by debug information.
 NodeLinks node_links(const BlockType& type);
+// Of a node's type by debug information: the name of its template, with "<" at its end; else empty.
+std::string_view node_template(const BlockType& type);
 
 }  // namespace heapsnap

@@ -1,6 +1,7 @@
 #include "analysis/owned_nodes.h"
 
 #include <algorithm>
+#include <span>
 
 #include "analysis/reachability.h"
 #include "analysis/some_references.h"
@@ -14,9 +15,13 @@ OwnedNodes::OwnedNodes(const ReferenceStreams& references, const std::vector<Roo
   kinds_ = LargeArray<Kind>(blocks);
   read_types();
   with_containers_ = BlockSet(blocks);
-  for (const ContainerWords& one : references.containers) {
-    if (one.block < blocks) with_containers_.insert(one.block);
+  const std::vector<ContainerWords>& all = references.containers;
+  size_t in_blocks = 0;
+  for (; in_blocks < all.size() && all[in_blocks].block < blocks; ++in_blocks) {
+    if (with_containers_.insert(all[in_blocks].block)) starts_.push_back(in_blocks);
   }
+  starts_.push_back(in_blocks);
+  with_containers_.count();
   std::vector<BlockNumber> of_containers;
   const ReferenceGraph links =
       graph_of_some(references, [&](const ReferenceBatch& batch, uint64_t source, size_t i) {
@@ -53,25 +58,29 @@ bool OwnedNodes::is_link(const ReferenceBatch& batch, uint64_t source, size_t i)
          (kind >> offset & 1) != 0 && kind == kind_of(batch.targets[i]);
 }
 
-const ContainerWords* OwnedNodes::last_until(const ContainerWords& wanted) const {
-  const std::vector<ContainerWords>& all = references_.containers;
-  const auto next = std::upper_bound(all.begin(), all.end(), wanted);
-  return next == all.begin() ? nullptr : &*std::prev(next);
-}
-
 bool OwnedNodes::is_of_container(uint64_t source, uint32_t offset) const {
   if (source >= with_containers_.blocks()) return false;
   const auto block = static_cast<BlockNumber>(source);
   if (!with_containers_.contains(block)) return false;
-  const ContainerWords* const words = last_until({block, offset, {}, UINT32_MAX});
-  return words != nullptr && words->block == block && offset - words->word < words->count;
+  const BlockNumber rank = block - with_containers_.rank_missing(block);
+  const ContainerWords* const words =
+      last_until(starts_[rank], starts_[rank + 1], {block, offset, {}, UINT32_MAX});
+  return words != nullptr && offset - words->word < words->count;
 }
 
 bool OwnedNodes::is_of_container(const Root& root) const {
   if (root.place >= references_.places.size()) return false;
   const Address at = references_.places[root.place].begin + root.offset;
-  const ContainerWords* const words = last_until({kNoBlock, 0, at, UINT32_MAX});
+  const ContainerWords* const words =
+      last_until(starts_.back(), references_.containers.size(), {kNoBlock, 0, at, UINT32_MAX});
   return words != nullptr && words->block == kNoBlock && (at - words->at) / word_ < words->count;
+}
+
+const ContainerWords* OwnedNodes::last_until(size_t begin, size_t end,
+                                             const ContainerWords& wanted) const {
+  const std::span all = std::span(references_.containers).subspan(begin, end - begin);
+  const auto next = std::upper_bound(all.begin(), all.end(), wanted);
+  return next == all.begin() ? nullptr : &*std::prev(next);
 }
 
 bool OwnedNodes::is_beside(const ReferenceBatch& batch, uint64_t source, size_t i) const {

@@ -46,8 +46,8 @@ class OwnedNodes {
   }
   // Whether a node leads to the next one, or to the one before.
   bool is_link(const ReferenceBatch& batch, uint64_t source, size_t i) const;
-  // The last of the containers' words that are not behind `wanted`; null if there are none.
-  const ContainerWords* last_until(const ContainerWords& wanted) const;
+  // Of the containers from `begin` to `end`, the last one that is not behind `wanted`, or null.
+  const ContainerWords* last_until(size_t begin, size_t end, const ContainerWords& wanted) const;
   bool is_of_container(uint64_t source, uint32_t offset) const;
   bool is_of_container(const Root& root) const;
 
@@ -55,7 +55,8 @@ class OwnedNodes {
   unsigned word_;
   LargeArray<Kind> kinds_;  // empty where there are no containers
   BlockSet with_containers_;
-  BlockSet nodes_;  // of these containers
+  std::vector<size_t> starts_;  // of each of these blocks' containers; and of those outside
+  BlockSet nodes_;              // of these containers
 };
 
 }  // namespace heapsnap

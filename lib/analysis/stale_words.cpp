@@ -28,8 +28,14 @@ constexpr std::string_view kNumbers[] = {
     "unsigned short[]", "short int[]", "short unsigned int[]", "int[]",           "unsigned int[]",
     "float[]",          "double[]"};
 
-// Whether words of blocks of that type are no addresses: behind the end of a text, or of such
-// numbers, lies what was there before.
+// Whether the program or its runtime says the type; else how blocks look tells it, so that some of
+// those without one may be the same.
+bool is_told(const BlockType& type) {
+  return type.source != TypeSource::kUnknown && type.source != TypeSource::kStructure;
+}
+
+}  // namespace
+
 bool has_no_addresses(const BlockType& type) {
   const bool is_by_debug_info = type.source == TypeSource::kDebugInfo;
   if (type.source != TypeSource::kStructure && !is_by_debug_info) return false;
@@ -38,14 +44,6 @@ bool has_no_addresses(const BlockType& type) {
            return type.name == to_string(text);
          });
 }
-
-// Whether the program or its runtime says the type; else how blocks look tells it, so that some of
-// those without one may be the same.
-bool is_told(const BlockType& type) {
-  return type.source != TypeSource::kUnknown && type.source != TypeSource::kStructure;
-}
-
-}  // namespace
 
 // Of how many blocks of each kind each word holds an address.
 class StaleWords::Counting final : public ReferenceSink {

@@ -43,6 +43,9 @@
 
 namespace heapsnap {
 
+// Whether words of blocks of that type are no addresses: behind the end of a text, or of numbers,
+// lies what was there before.
+bool has_no_addresses(const BlockType& type);
 // Whether so few blocks of a kind hold an address at a place that it may be left over there.
 bool is_rarely_held(uint64_t holding, uint64_t blocks);
 

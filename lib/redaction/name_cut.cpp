@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <array>
 
+#include "analysis/node_links.h"
+#include "analysis/stale_words.h"
 #include "base/file_name.h"
 #include "references/local_name.h"
+#include "references/storage_kind.h"
 #include "tracking/function_name.h"
 #include "tracking/tracker_library.h"
 
@@ -89,6 +92,14 @@ std::string without_folders(const std::string& name) {
     i = name.rfind('/', end - 1) + 1;
   }
   return cut;
+}
+
+// Whether it is how a container's memory is called by its structure.
+bool is_storage(const std::string& name) {
+  for (int kind = 1; kind < kStorageKindCount; ++kind) {
+    if (name == to_string(static_cast<StorageKind>(kind))) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -229,6 +240,18 @@ std::string NameCut::type(const std::string& name, TypeSource source) {
     return std::string(kStorage) + numbered(module_names_, "label " + name, "module-");
   }
   if (name.empty() || keeps_names_) return kept_name(name);
+  // What analyses go by is the language's and the library's, and stays.
+  const BlockType type{name, "", source};
+  if (source == TypeSource::kDebugInfo) {
+    if (has_no_addresses(type) || is_storage(name)) return name;
+    const std::string node(node_template(type));
+    if (!node.empty()) return node + numbered(types_, name, "Type_") + ">";
+    constexpr std::string_view kArray = "[]";
+    if (name.ends_with(kArray)) {
+      const std::string element = name.substr(0, name.size() - kArray.size());
+      return numbered(types_, element, "Type_") + std::string(kArray);
+    }
+  }
   return numbered(types_, name, "Type_");
 }
 

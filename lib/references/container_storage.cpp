@@ -353,6 +353,8 @@ void ContainerStorage::follow_nodes(const BlockEdges& edges, const StartThread& 
 }
 
 void ContainerStorage::add_known(const NodeContainer& container) {
+  // What looks like the only node may be the first piece of a memory resource's chunk.
+  if (container.count == 1) return;
   // Where the header (container_nodes.h) has them, and how many.
   uint64_t first_word = 0;
   uint32_t words = 2;

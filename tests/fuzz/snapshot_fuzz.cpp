@@ -52,6 +52,43 @@ class Consumer final : public ChunkSink {
   uint64_t total_ = 0;
 };
 
+// Counts of references add up, and whatever names a block or a place names one that is there.
+class References final : public ReferenceSink {
+ public:
+  explicit References(BlockNumber blocks) : blocks_(blocks) {}
+  void on_references(const ReferenceBatch& batch) override {
+    require(batch.first + batch.counts.size() <= blocks_);
+    uint64_t count = 0;
+    for (const uint32_t of_block : batch.counts) count += of_block;
+    require(batch.offsets.size() == count && batch.interior.size() == count);
+    require(batch.targets.size() == count);
+    for (const BlockNumber target : batch.targets) require(target < blocks_);
+  }
+
+ private:
+  BlockNumber blocks_;
+};
+
+void read_references(const SnapshotReader& reader) {
+  const auto blocks = static_cast<BlockNumber>(reader.metadata().references->blocks);
+  References references(blocks);
+  reader.read_references(references);
+  const std::vector<RootPlace> places = reader.read_root_places();
+  reader.read_roots(places.size(), [&](const Root& root) {
+    require(root.place < places.size() && root.target < blocks);
+  });
+  const size_t types = std::max<size_t>(reader.read_type_names().size(), 1);
+  reader.read_block_types(types, [&](BlockNumber first, std::span<const TypeNumber> some) {
+    require(first + some.size() <= blocks);
+    for (const TypeNumber type : some) require(type < types);
+  });
+  for (const SlackWords& words : reader.read_slack_words()) require(words.block < blocks);
+  for (const UnusedWord& word : reader.read_unused_words()) require(word.block < blocks);
+  for (const ContainerWords& words : reader.read_containers()) {
+    require(words.count != 0 && (words.block < blocks || words.block == kNoBlock));
+  }
+}
+
 void read(std::span<const std::byte> bytes) {
   try {
     const SnapshotReader reader = SnapshotReader::from_bytes(bytes, "input");
@@ -89,6 +126,7 @@ void read(std::span<const std::byte> bytes) {
       require(run.state <= PageState::kResidentHuge);
       end = run.range.end;
     });
+    if (reader.has_references()) read_references(reader);
     end = Address();
     reader.read_contents([&end](Address from, std::span<const std::byte> part) {
       require(!part.empty() && from >= end);

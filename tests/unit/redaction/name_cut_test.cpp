@@ -102,10 +102,18 @@ TEST_CASE("without names there are numbers, the same for the same name") {
         "perhaps a temporary in function_2");
   CHECK(names.local("a temporary") == "a temporary");
   CHECK(names.type("Session", TypeSource::kVtable) == "Type_1");
+  // What owners go by.
+  const auto by_debug = [&names](const char* name) {
+    return names.type(name, TypeSource::kDebugInfo);
+  };
+  CHECK(by_debug("Session[]") == "Type_1[]");
+  CHECK(by_debug("std::_List_node<Session>") == "std::_List_node<Type_2>");
+  CHECK(by_debug("int[]") == "int[]");
+  CHECK(by_debug("std::string characters") == "std::string characters");
   CHECK(names.type("", TypeSource::kUnknown).empty());
   CHECK(names.source_file("/home/ann/src/s.cpp").empty());
   CHECK(names.program_name() == "program");
-  CHECK(names.names() == 4);
+  CHECK(names.names() == 5);
   // What heapsnap knows by name: ways to malloc, and structures that it recognized.
   CHECK(names.function("operator new(unsigned long)") == "operator new");
   CHECK(

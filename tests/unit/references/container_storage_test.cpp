@@ -300,35 +300,46 @@ TEST_CASE("where containers keep the addresses of their nodes is known with thes
   };
   using Containers = std::vector<ContainerWords>;
   const uint64_t node = heap.block(40);
+  const uint64_t other = heap.block(40);
   const uint64_t holder = heap.block(120);
   const uint64_t variable = ContainerHeap::kData.value() + 64;
+  const auto put_list = [&](uint64_t at) {
+    heap.put(at, {node, other, 2});
+    heap.put(node, {other, at});
+    heap.put(other, {at, node});
+  };
   SUBCASE("in a block") {
-    heap.put(holder + 24, {node, node, 1});
-    heap.put(node, {holder + 24, holder + 24});
-    CHECK(containers() == Containers{{2, 3, {}, 2}});
+    put_list(holder + 24);
+    CHECK(containers() == Containers{{3, 3, {}, 2}});
     // Not what only looks like it.
-    heap.put(node, {holder + 24, holder + 32});
+    heap.put(other, {holder + 32});
     CHECK(containers().empty());
   }
   SUBCASE("outside") {
-    heap.put(variable, {node, node, 1});
-    heap.put(node, {variable, variable});
+    put_list(variable);
     CHECK(containers() == Containers{{kNoBlock, 0, Address(variable), 2}});
   }
   SUBCASE("of a tree, behind its colour") {
-    heap.put(variable, {0, node, node, node, 1});
-    heap.put(node, {1, variable, 0, 0, 7});
+    heap.put(variable, {0, node, node, other, 2});
+    heap.put(node, {1, variable, 0, other, 7});
+    heap.put(other, {0, node, 0, 0, 8});
     CHECK(containers() == Containers{{kNoBlock, 0, Address(variable + 8), 3}});
   }
   SUBCASE("of a hash table, behind its buckets") {
     const uint64_t buckets = heap.block(120);
-    heap.put(buckets + 16, {variable + 16});
-    heap.put(variable, {buckets, 13, node, 1, kOne, 13});
+    heap.put(buckets + 16, {variable + 16, node});
+    heap.put(variable, {buckets, 13, node, 2, kOne, 13});
+    heap.put(node, {other});
     CHECK(containers() == Containers{{kNoBlock, 0, Address(variable + 16), 1}});
   }
+  SUBCASE("but of a single one, which may be a part of its block") {
+    heap.put(variable, {node, node, 1});
+    heap.put(node, {variable, variable});
+    CHECK(heap.kind(node) == "std::list node");
+    CHECK(containers().empty());
+  }
   SUBCASE("unless nodes are not known, as some memory is in swap") {
-    heap.put(holder + 24, {node, node, 1});
-    heap.put(node, {holder + 24, holder + 24});
+    put_list(variable);
     heap.target.editable_process().swap = 4096;
     CHECK(containers().empty());
   }
