@@ -9,6 +9,7 @@
 #include "analysis/garbage.h"
 #include "analysis/holding_paths.h"
 #include "analysis/leading_roots.h"
+#include "analysis/owned_nodes.h"
 #include "analysis/owning_roots.h"
 #include "analysis/reachability.h"
 #include "analysis/snapshot_blocks.h"
@@ -36,25 +37,30 @@ std::optional<BlockFacts> find_block(const SnapshotStreams& streams, Address add
 
 using PairOfBlocks = std::pair<BlockNumber, BlockNumber>;
 
-// Words by which a block may not be held: those that may be left over (stale_words.h), and those
-// that point into a block of a memory context, which its context alone holds. What they once
-// pointed to may have been given back to the context, and given out again.
+// Words by which a block may not be held: those that may be left over (stale_words.h), those that
+// lead to a node of a container beside that (owned_nodes.h), and those that point into a block of a
+// memory context, which its context alone holds. What they once pointed to may have been given back
+// to the context, and given out again.
 class DoubtfulWords {
  public:
-  DoubtfulWords(const ReferenceStreams& references, const BlockSizes& sizes, unsigned word)
+  DoubtfulWords(const ReferenceStreams& references, const BlockSizes& sizes,
+                const std::vector<Root>& roots, unsigned word)
       : stale_(references, sizes, word),
+        nodes_(references, roots, static_cast<BlockNumber>(sizes.size()), word),
         contexts_(blocks_of_types(references, static_cast<BlockNumber>(sizes.size()),
                                   is_context_block)) {}
   bool contains(const ReferenceBatch& batch, uint64_t source, size_t i) const {
     return stale_.contains(source, batch.offsets[i], batch.targets[i]) ||
+           nodes_.is_beside(batch, source, i) ||
            is_into_context(batch.targets[i], batch.interior[i] != 0);
   }
   // `roots`: of blocks that there are.
   std::vector<bool> of_roots(const std::vector<Root>& roots, const std::vector<RootPlace>& places,
                              const std::vector<Thread>& threads) const {
     std::vector<bool> result = stale_roots(roots, places, threads);
+    const std::vector<bool> are_beside = nodes_.are_beside(roots);
     for (size_t i = 0; i < roots.size(); ++i) {
-      if (is_into_context(roots[i].target, roots[i].interior)) result[i] = true;
+      if (are_beside[i] || is_into_context(roots[i].target, roots[i].interior)) result[i] = true;
     }
     return result;
   }
@@ -65,6 +71,7 @@ class DoubtfulWords {
   }
 
   StaleWords stale_;
+  OwnedNodes nodes_;
   BlockSet contexts_;
 };
 
@@ -237,7 +244,7 @@ std::optional<HeldBlock> explain_block(const SnapshotStreams& streams,
   });
   const unsigned word = word_size(streams.metadata->process.machine);
   const BlockColumns columns = read_block_columns(streams, std::nullopt);
-  const DoubtfulWords doubtful(references, columns.sizes, word);
+  const DoubtfulWords doubtful(references, columns.sizes, roots, word);
   const std::vector<bool> is_doubtful_root =
       doubtful.of_roots(roots, references.places, streams.metadata->threads);
   std::vector<HoldingPath> paths;

@@ -135,6 +135,7 @@ StaleWords::StaleWords(const ReferenceStreams& references, const BlockSizes& siz
     : sizes_(sizes),
       word_(word),
       texts_(static_cast<BlockNumber>(sizes.size())),
+      arrays_(static_cast<BlockNumber>(sizes.size())),
       with_slack_(static_cast<BlockNumber>(sizes.size())),
       slack_words_(references.slack_words),
       with_unused_(static_cast<BlockNumber>(references.unused_words.empty() ? 0 : sizes.size())),
@@ -172,19 +173,23 @@ void StaleWords::read_types(const ReferenceStreams& references) {
     bool are_text = false;
     bool are_exact = false;
     bool are_told = false;  // the type is
+    bool is_array = false;
     NodeLinks links;
     uint64_t pointers = 0;
   };
   std::vector<Words> words;
   for (const BlockType& type : references.types) {
     const NodeLinks links = node_links(type);
-    words.push_back({has_no_addresses(type), type.is_exact || links.are_all, is_told(type), links,
-                     type.pointers});
+    const bool is_array =
+        type.source == TypeSource::kStructure && type.name == to_string(StorageKind::kArray);
+    words.push_back({has_no_addresses(type), type.is_exact || links.are_all, is_told(type),
+                     is_array, links, type.pointers});
   }
   const auto blocks = static_cast<BlockNumber>(sizes_.size());
   const auto read = [&](BlockNumber block, TypeNumber type) {
     const Words known = type < words.size() ? words[type] : Words{};
     if (known.are_exact) exact_.insert(block);
+    if (known.is_array) arrays_.insert(block);
     if (type != 0 && block < typed_.blocks()) typed_.insert(block);
     for (size_t word = 0; word < kNodeWords; ++word) {
       if ((known.links.words >> word & 1) != 0) links_[word].insert(block);
@@ -299,7 +304,8 @@ bool StaleWords::contains(uint64_t source, uint32_t offset, BlockNumber target) 
   const auto block = static_cast<BlockNumber>(source);
   if (texts_.contains(block) || is_slack(block, offset)) return true;
   if (offset < kNodeWords && links_[offset].contains(block)) return false;
-  const bool is_known = exact_.contains(block) || is_declared(block, offset);
+  const bool is_known =
+      exact_.contains(block) || arrays_.contains(block) || is_declared(block, offset);
   if (!is_known && is_unused(block, offset)) return true;
   if (heads_.contains(block) && target < nodes_.blocks() && nodes_.contains(target)) return false;
   return !is_known && is_rare(block, offset);

@@ -19,6 +19,7 @@
 //     does now and then, and of those few hold an address at its place, or none has one.
 // It is not
 //   - where debug information declares a pointer: one that is null in most objects is one, too;
+//   - where a std::vector keeps an element, by its three pointers;
 //   - in a block of which a language runtime has said which words are references
 //     (BlockType::is_exact);
 //   - where a node of a container leads to the next one (node_links.h): a container would change
@@ -110,6 +111,7 @@ class StaleWords {
   // Nodes of a container whose other nodes are of kind_of(node).smaller.
   std::set<BlockNumber> larger_nodes_;
   BlockSet texts_;
+  BlockSet arrays_;  // of vectors
   BlockSet with_slack_;
   std::vector<SlackWords> slack_words_;
   BlockSet with_unused_;

@@ -111,8 +111,8 @@ void ContainerStorage::look_at_array(const WordInMemory& word, BlockNumber block
     mark(block, StorageKind::kArray);
     mark_capacity(block, capacity);
   } else if (capacity > kLargestObject) {
-    const bool is_none = has_fourth && !map_.find(beside, hint_);  // iterator
-    if (is_none) {
+    const bool is_no_iterator = has_fourth && !map_.find(beside, hint_);
+    if (is_no_iterator) {
       mark_capacity(block, capacity);
     } else if (empty_arrays_.size() < kMostContainers) {
       empty_arrays_.push_back({block, begin, capacity, word.at});

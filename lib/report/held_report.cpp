@@ -226,13 +226,16 @@ void print_held_block(Writer& out, const ReferenceReportInput& input, const Held
   for (const HeldPath& path : held.paths) print_path(out, input, path, ink, width);
   if (some_may_be_stale) {
     out.write("\n");
-    print_lines(out, "  ",
-                "May be stale: a word where few blocks of that size hold an address, behind the "
-                "end of a text, in what a string, vector or deque does not use of its memory, in "
-                "what malloc gave a vector or node of a container beyond what that asked for, or "
-                "below its thread's stack pointer; or on a stack of a language runtime of which it "
-                "is not known where it ends. It is probably left over from earlier use.",
-                width);
+    print_lines(
+        out, "  ",
+        "May be stale: a word where few blocks of that size hold an address, behind the "
+        "end of a text, in what a string, vector or deque does not use of its memory, in "
+        "what malloc gave a vector or node of a container beyond what that asked for, or "
+        "below its thread's stack pointer; or on a stack of a language runtime of which it "
+        "is not known where it ends; or one that leads to a node of a container and is not "
+        "the container's own, as an iterator. It is probably left over from earlier use, or "
+        "only looks at the block.",
+        width);
     const bool some_into_context =
         std::any_of(held.paths.begin(), held.paths.end(),
                     [&](const HeldPath& path) { return is_into_context(input, path); });

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "handmade_references.h"
+#include "references/storage_kind.h"
 
 using namespace heapsnap;
 using namespace heapsnap::test;
@@ -52,6 +53,28 @@ TEST_CASE("a block is explained by the ways to it, and by what would go with it"
   CHECK(explain_block(streams, heap.streams, heap.address_of(text), 1)->paths.size() == 1);
   CHECK(!explain_block(streams, heap.streams, Address(0x99), 1));
   CHECK(!explain_block(streams, heap.streams, heap.address_of(text) + 56, 1));
+}
+
+TEST_CASE("the way through a container comes before those of its iterators") {
+  HandmadeHeap heap;
+  const TypeNumber node_type =
+      heap.add_type(to_string(StorageKind::kListNode), TypeSource::kStructure);
+  const uint32_t cursor = heap.add_place(RootKind::kVariable, "g_cursor");
+  const uint32_t list = heap.add_place(RootKind::kVariable, "g_list");
+  const BlockNumber nodes[] = {heap.add(40, node_type), heap.add(40, node_type)};
+  heap.link(nodes[0], 0, nodes[1]);
+  heap.link(nodes[1], 8, nodes[0]);
+  heap.hold(cursor, nodes[1]);
+  heap.hold(list, nodes[0], 0x10);
+  heap.streams.containers = {{kNoBlock, 0, heap.streams.places[list].begin + 0x10, 2}};
+  const SnapshotStreams streams = heap.finish();
+  const auto held = explain_block(streams, heap.streams, heap.address_of(nodes[1]), 10);
+  REQUIRE(held);
+  REQUIRE(held->paths.size() == 2);
+  CHECK(held->paths[0].place == list);
+  CHECK_FALSE(held->paths[0].steps[0].may_be_stale);
+  CHECK(held->paths[1].place == cursor);
+  CHECK(held->paths[1].steps[0].may_be_stale);
 }
 
 TEST_CASE("what a runtime frees at its next collection is garbage and not leaked") {

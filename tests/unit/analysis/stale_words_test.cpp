@@ -273,6 +273,26 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("an element of a vector owns, however few vectors of that size hold an address there") {
+  for (const bool is_vector : {false, true}) {
+    HandmadeHeap heap;
+    const TypeNumber type =
+        is_vector ? heap.add_type(to_string(StorageKind::kArray), TypeSource::kStructure) : 0;
+    const uint32_t table = heap.add_place(RootKind::kVariable, "g_table");
+    const uint32_t rows = heap.add_place(RootKind::kVariable, "g_rows");
+    const BlockNumber all = heap.add(1032);
+    heap.hold(rows, all);
+    for (uint32_t i = 0; i < 100; ++i) heap.link(all, 8 * i, heap.add(72, type));
+    const BlockNumber shared = heap.add(4008);
+    heap.hold(table, shared);
+    heap.link(all + 1, 16, shared);
+    const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+    const OwnerNode& second = tree.nodes[tree.children[0][1]];
+    CHECK(second.retained == Tally{1, 4008});
+    CHECK(second.kind == (is_vector ? OwnerNode::Kind::kSeveral : OwnerNode::Kind::kPlace));
+  }
+}
+
 TEST_CASE("what lies behind the last element of a vector owns only what nothing else owns") {
   HandmadeHeap heap;
   const uint32_t cache = heap.add_place(RootKind::kVariable, "g_cache");
