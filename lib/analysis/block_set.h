@@ -26,6 +26,10 @@ class BlockSet {
 
   BlockNumber blocks() const { return blocks_; }
   bool contains(BlockNumber block) const { return (words_[block / 64] >> (block % 64) & 1) != 0; }
+  // The same of a number that may be no block's.
+  bool has(uint64_t number) const {
+    return number < blocks_ && contains(static_cast<BlockNumber>(number));
+  }
   // Whether it was not in yet.
   bool insert(BlockNumber block) {
     uint64_t& word = words_[block / 64];

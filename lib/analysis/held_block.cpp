@@ -67,7 +67,7 @@ class DoubtfulWords {
 
  private:
   bool is_into_context(BlockNumber target, bool interior) const {
-    return interior && target < contexts_.blocks() && contexts_.contains(target);
+    return interior && contexts_.has(target);
   }
 
   StaleWords stale_;

@@ -59,9 +59,8 @@ bool OwnedNodes::is_link(const ReferenceBatch& batch, uint64_t source, size_t i)
 }
 
 bool OwnedNodes::is_of_container(uint64_t source, uint32_t offset) const {
-  if (source >= with_containers_.blocks()) return false;
+  if (!with_containers_.has(source)) return false;
   const auto block = static_cast<BlockNumber>(source);
-  if (!with_containers_.contains(block)) return false;
   const BlockNumber rank = block - with_containers_.rank_missing(block);
   const ContainerWords* const words =
       last_until(starts_[rank], starts_[rank + 1], {block, offset, {}, UINT32_MAX});
@@ -84,8 +83,8 @@ const ContainerWords* OwnedNodes::last_until(size_t begin, size_t end,
 }
 
 bool OwnedNodes::is_beside(const ReferenceBatch& batch, uint64_t source, size_t i) const {
-  if (!is_owned(batch.targets[i])) return false;
-  const bool is_own_link = is_owned(source) && is_link(batch, source, i);
+  if (!nodes_.has(batch.targets[i])) return false;
+  const bool is_own_link = nodes_.has(source) && is_link(batch, source, i);
   return !is_own_link && kind_of(source) != kBuckets && !is_of_container(source, batch.offsets[i]);
 }
 
@@ -93,7 +92,7 @@ std::vector<bool> OwnedNodes::are_beside(const std::vector<Root>& roots) const {
   std::vector<bool> result;
   result.reserve(roots.size());
   for (const Root& root : roots) {
-    result.push_back(is_owned(root.target) && !is_of_container(root));
+    result.push_back(nodes_.has(root.target) && !is_of_container(root));
   }
   return result;
 }

@@ -41,9 +41,6 @@ class OwnedNodes {
   bool is_node(uint64_t block) const {
     return kind_of(block) != kOther && kind_of(block) != kBuckets;
   }
-  bool is_owned(uint64_t block) const {
-    return block < nodes_.blocks() && nodes_.contains(static_cast<BlockNumber>(block));
-  }
   // Whether a node leads to the next one, or to the one before.
   bool is_link(const ReferenceBatch& batch, uint64_t source, size_t i) const;
   // Of the containers from `begin` to `end`, the last one that is not behind `wanted`, or null.

@@ -8,14 +8,6 @@
 
 namespace heapsnap {
 
-namespace {
-
-bool has(const BlockSet& blocks, uint64_t block) {
-  return block < blocks.blocks() && blocks.contains(static_cast<BlockNumber>(block));
-}
-
-}  // namespace
-
 ReferenceGraph owning_references(const ReferenceStreams& references, const BlockSizes& sizes,
                                  unsigned word, const MeantTargets& roots,
                                  const OwnedNodes& nodes) {
@@ -25,11 +17,11 @@ ReferenceGraph owning_references(const ReferenceStreams& references, const Block
   const BlockSet contexts = blocks_of_types(references, blocks, is_context_block);
   const auto owns_last = [&](const ReferenceBatch& batch, uint64_t source, size_t i) {
     const BlockNumber target = batch.targets[i];
-    return (has(contexts, source) && !has(contexts, target)) ||
+    return (contexts.has(source) && !contexts.has(target)) ||
            stale.contains(source, batch.offsets[i], target) || nodes.is_beside(batch, source, i);
   };
   const auto is_weak = [&](const ReferenceBatch& batch, uint64_t source, size_t i) {
-    return batch.interior[i] != 0 || has(classes, batch.targets[i]) || owns_last(batch, source, i);
+    return batch.interior[i] != 0 || classes.has(batch.targets[i]) || owns_last(batch, source, i);
   };
   // Each of these sets comes before the next: a block owns none of a set before its own.
   ReferenceGraph strong =
@@ -45,19 +37,19 @@ ReferenceGraph owning_references(const ReferenceStreams& references, const Block
   const ReferenceGraph rest =
       graph_of_some(references, [&](const ReferenceBatch& batch, uint64_t source, size_t i) {
         const BlockNumber target = batch.targets[i];
-        if (has(strongly, target) || owns_last(batch, source, i)) return false;
-        if (!has(strongly, source)) return true;
+        if (strongly.has(target) || owns_last(batch, source, i)) return false;
+        if (!strongly.has(source)) return true;
         next.push_back(target);
         return false;
       });
   reach_more(rest, next, surely);
   return graph_of_some(references, [&](const ReferenceBatch& batch, uint64_t source, size_t i) {
     const BlockNumber target = batch.targets[i];
-    if (has(strongly, target)) return has(strongly, source) && !is_weak(batch, source, i);
-    if (has(surely, target)) {
-      return (has(strongly, source) || has(surely, source)) && !owns_last(batch, source, i);
+    if (strongly.has(target)) return strongly.has(source) && !is_weak(batch, source, i);
+    if (surely.has(target)) {
+      return (strongly.has(source) || surely.has(source)) && !owns_last(batch, source, i);
     }
-    return !has(by_frames, target) || (has(by_frames, source) && !is_weak(batch, source, i));
+    return !by_frames.has(target) || (by_frames.has(source) && !is_weak(batch, source, i));
   });
 }
 

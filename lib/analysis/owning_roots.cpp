@@ -10,6 +10,7 @@
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 
 #include "analysis/garbage.h"
 #include "analysis/nameless_variables.h"
@@ -244,29 +245,10 @@ void merge_by_name(OwningRoots& owning, const std::vector<Thread>& threads) {
   owning.roots.erase(std::unique(owning.roots.begin(), owning.roots.end()), owning.roots.end());
 }
 
-}  // namespace
-
-std::vector<Root> checked_roots(const ReferenceStreams& references, BlockNumber blocks) {
-  std::vector<Root> roots;
-  references.read_roots([&](const Root& root) {
-    if (root.place >= references.places.size()) {
-      throw Error(ErrorKind::kBadInput, "the roots", "one is in a place that is not there");
-    }
-    if (root.target >= blocks) {
-      throw Error(ErrorKind::kBadInput, "the roots", "one leads to a block that is not there");
-    }
-    roots.push_back(root);
-  });
-  std::sort(roots.begin(), roots.end(), [](const Root& a, const Root& b) {
-    return std::tie(a.place, a.offset, a.target) < std::tie(b.place, b.offset, b.target);
-  });
-  return roots;
-}
-
-MeantTargets meant_targets(const std::vector<Root>& roots, const std::vector<RootPlace>& places,
-                           const std::vector<Thread>& threads,
-                           const std::vector<bool>& are_beside) {
-  const std::vector<Rank> ranks = ranks_of(roots, places, threads, are_beside);
+// What those lead to directly that a program has there for that: all roots but registers, what is
+// below stack pointers, and what leads to nodes beside their container, which are also left over
+// where nobody needs them.
+MeantTargets meant_targets(const std::vector<Root>& roots, const std::vector<Rank>& ranks) {
   MeantTargets targets;
   bool is_of_runtime = false;
   for (size_t i = 0; i < roots.size(); ++i) {
@@ -287,25 +269,12 @@ MeantTargets meant_targets(const std::vector<Root>& roots, const std::vector<Roo
   return targets;
 }
 
-std::vector<bool> stale_roots(const std::vector<Root>& roots, const std::vector<RootPlace>& places,
-                              const std::vector<Thread>& threads) {
-  const Ranks ranks(places, threads);
-  std::vector<bool> are_stale;
-  are_stale.reserve(roots.size());
-  for (const Root& root : roots) {
-    const RootPlace& place = places[root.place];
-    const bool is_local = place.kind == RootKind::kLocal;
-    are_stale.push_back(is_local ? may_be_left_over(place.name) : ranks.is_below_stack(root));
-  }
-  return are_stale;
-}
-
-OwningRoots owning_roots(std::vector<Root> roots, const std::vector<RootPlace>& places,
-                         const std::vector<Thread>& threads, const std::vector<bool>& are_beside,
-                         ReferenceGraph& graph, const BlockSizes& sizes, unsigned word) {
-  OwningRoots result{places, {}, {}, {}, BlockSet(graph.blocks())};
-  const std::vector<Rank> ranks = ranks_of(roots, places, threads, are_beside);
-  tell_apart(roots, result.places, are_beside, graph, sizes, word);
+// `places`: with the variables told apart. References of the graph to what a root before owns are
+// made to lead to their own block. Four bytes a block at most, besides it.
+OwningRoots owning_roots(const std::vector<Root>& roots, const std::vector<Rank>& ranks,
+                         std::vector<RootPlace> places, const std::vector<Thread>& threads,
+                         ReferenceGraph& graph) {
+  OwningRoots result{std::move(places), {}, {}, {}, BlockSet(graph.blocks())};
   std::vector<size_t> order(roots.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
@@ -331,19 +300,60 @@ OwningRoots owning_roots(std::vector<Root> roots, const std::vector<RootPlace>& 
   return result;
 }
 
+}  // namespace
+
+std::vector<Root> checked_roots(const ReferenceStreams& references, BlockNumber blocks) {
+  std::vector<Root> roots;
+  references.read_roots([&](const Root& root) {
+    if (root.place >= references.places.size()) {
+      throw Error(ErrorKind::kBadInput, "the roots", "one is in a place that is not there");
+    }
+    if (root.target >= blocks) {
+      throw Error(ErrorKind::kBadInput, "the roots", "one leads to a block that is not there");
+    }
+    roots.push_back(root);
+  });
+  std::sort(roots.begin(), roots.end(), [](const Root& a, const Root& b) {
+    return std::tie(a.place, a.offset, a.target) < std::tie(b.place, b.offset, b.target);
+  });
+  return roots;
+}
+
+std::vector<bool> stale_roots(const std::vector<Root>& roots, const std::vector<RootPlace>& places,
+                              const std::vector<Thread>& threads) {
+  const Ranks ranks(places, threads);
+  std::vector<bool> are_stale;
+  are_stale.reserve(roots.size());
+  for (const Root& root : roots) {
+    const RootPlace& place = places[root.place];
+    const bool is_local = place.kind == RootKind::kLocal;
+    are_stale.push_back(is_local ? may_be_left_over(place.name) : ranks.is_below_stack(root));
+  }
+  return are_stale;
+}
+
+OwnedGraph owned_graph(std::vector<Root> roots, const ReferenceStreams& references,
+                       const std::vector<Thread>& threads, const BlockSizes& sizes, unsigned word,
+                       std::span<const BlockNumber> lost) {
+  const OwnedNodes nodes(references, roots, static_cast<BlockNumber>(sizes.size()), word);
+  const std::vector<bool> are_beside = nodes.are_beside(roots);
+  const std::vector<Rank> ranks = ranks_of(roots, references.places, threads, are_beside);
+  MeantTargets starts = meant_targets(roots, ranks);
+  starts.lasting.insert(starts.lasting.end(), lost.begin(), lost.end());
+  ReferenceGraph graph = owning_references(references, sizes, word, starts, nodes);
+  require_block_count(graph.blocks(), sizes.size());
+  std::vector<RootPlace> places = references.places;
+  tell_apart(roots, places, are_beside, graph, sizes, word);
+  OwningRoots owning = owning_roots(roots, ranks, std::move(places), threads, graph);
+  return {std::move(graph), std::move(owning)};
+}
+
 OwnedBlocks owned_blocks(const SnapshotStreams& streams, const ReferenceStreams& references,
                          const BlockSizes& sizes) {
   const unsigned word = word_size(streams.metadata->process.machine);
-  const std::vector<Thread>& threads = streams.metadata->threads;
-  const auto blocks = static_cast<BlockNumber>(sizes.size());
-  std::vector<Root> roots = checked_roots(references, blocks);
-  const OwnedNodes nodes(references, roots, blocks, word);
-  const std::vector<bool> are_beside = nodes.are_beside(roots);
-  ReferenceGraph graph = owning_references(
-      references, sizes, word, meant_targets(roots, references.places, threads, are_beside), nodes);
-  require_block_count(graph.blocks(), sizes.size());
-  OwningRoots owning =
-      owning_roots(std::move(roots), references.places, threads, are_beside, graph, sizes, word);
+  auto [graph, owning] =
+      owned_graph(checked_roots(references, static_cast<BlockNumber>(sizes.size())), references,
+                  streams.metadata->threads, sizes, word);
   BlockSet garbage = garbage_of(streams, references, graph, owning.reached);
   return {std::move(graph), std::move(owning), std::move(garbage)};
 }

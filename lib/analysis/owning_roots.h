@@ -20,6 +20,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "analysis/block_facts.h"
@@ -54,23 +55,23 @@ struct OwningRoots {
 // or to a block that is not there.
 std::vector<Root> checked_roots(const ReferenceStreams& references, BlockNumber blocks);
 
-// What those lead to directly that a program has there for that: all roots but registers, what is
-// below stack pointers, and what `are_beside` (OwnedNodes::are_beside()) says, which are also left
-// over where nobody needs them.
-MeantTargets meant_targets(const std::vector<Root>& roots, const std::vector<RootPlace>& places,
-                           const std::vector<Thread>& threads, const std::vector<bool>& are_beside);
-
 // Of each root, whether its word may be left over: below the stack pointer of its thread most are
 // of calls that have returned, and of some calls of language runtimes it is not known where they
 // end.
 std::vector<bool> stale_roots(const std::vector<Root>& roots, const std::vector<RootPlace>& places,
                               const std::vector<Thread>& threads);
 
-// `graph`: of the references by which blocks own each other (owning_references.h); those to what a
-// root before owns are made to lead to their own block. Four bytes a block at most, besides it.
-OwningRoots owning_roots(std::vector<Root> roots, const std::vector<RootPlace>& places,
-                         const std::vector<Thread>& threads, const std::vector<bool>& are_beside,
-                         ReferenceGraph& graph, const BlockSizes& sizes, unsigned word);
+struct OwnedGraph {
+  ReferenceGraph graph;  // of the references by which blocks own each other
+  OwningRoots owning;
+};
+
+// `roots`: checked_roots(). `sizes`: of all blocks. `word`: bytes of one. `lost`: blocks that count
+// as if a variable led to them. References of the graph to what a root before owns lead to their
+// own block. Throws Error{kBadInput} when blocks and references do not fit together.
+OwnedGraph owned_graph(std::vector<Root> roots, const ReferenceStreams& references,
+                       const std::vector<Thread>& threads, const BlockSizes& sizes, unsigned word,
+                       std::span<const BlockNumber> lost = {});
 
 struct OwnedBlocks {
   ReferenceGraph graph;  // of the references by which blocks own each other

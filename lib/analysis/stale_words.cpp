@@ -295,7 +295,7 @@ bool StaleWords::is_slack(BlockNumber block, uint32_t offset) const {
 }
 
 bool StaleWords::is_unused(BlockNumber block, uint32_t offset) const {
-  return block < with_unused_.blocks() && with_unused_.contains(block) &&
+  return with_unused_.has(block) &&
          std::ranges::binary_search(unused_words_, UnusedWord{block, offset});
 }
 

@@ -78,18 +78,13 @@ DominatorTree dominators_of_all(const SnapshotStreams& streams, const ReferenceS
       sources_of_rest(graph, reachable_blocks(graph, targets_of(roots)),
                       tellers_of_cycles(streams.metadata->runtimes, references, graph.blocks()));
   graph.release();
-  const OwnedNodes nodes(references, roots, static_cast<BlockNumber>(sizes.size()), word);
-  const std::vector<bool> are_beside = nodes.are_beside(roots);
-  MeantTargets starts = meant_targets(roots, references.places, threads, are_beside);
-  starts.lasting.insert(starts.lasting.end(), rest.begin(), rest.end());
-  graph = owning_references(references, sizes, word, starts, nodes);
-  OwningRoots owning =
-      owning_roots(std::move(roots), references.places, threads, are_beside, graph, sizes, word);
+  OwnedGraph owned = owned_graph(std::move(roots), references, threads, sizes, word, rest);
+  OwningRoots& owning = owned.owning;
   const auto lost = static_cast<uint32_t>(owning.places.size());
   for (const BlockNumber source : rest) owning.roots.push_back({lost, source});
   std::sort(owning.roots.begin(), owning.roots.end());
-  const BlockNumber top = append_places(graph, owning.roots, size_t{lost} + 1);
-  return dominator_tree(std::move(graph), top);
+  const BlockNumber top = append_places(owned.graph, owning.roots, size_t{lost} + 1);
+  return dominator_tree(std::move(owned.graph), top);
 }
 
 // The same type may have several numbers in a file: then the first one; 0 for those without a name.

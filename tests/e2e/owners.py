@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 
 import reference_sources
 
@@ -59,26 +58,21 @@ def check_text(heapsnap, source):
     assert len(of_four) == 1, (source, of_four, done.stdout)
 
 
+def said_in(lines):
+    said = []
+    for line in lines:
+        kind, _, rest = line.partition(" ")
+        name, offset, size, used, blocks = rest.rsplit(" ", 4)
+        said.append((kind, name, int(offset, 16), int(size), int(used), int(blocks)))
+    assert len(said) == 14, said
+    return said
+
+
 def main():
     heapsnap, *targets = sys.argv[1:]
     for target, has_symbols in zip(targets, (True, False)):
-        with tempfile.TemporaryDirectory() as folder, subprocess.Popen(
-                [target], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-            said = []
-            for line in process.stdout:
-                kind, _, rest = line.rstrip("\n").partition(" ")
-                if kind == "ready":
-                    break
-                name, offset, size, used, blocks = rest.rsplit(" ", 4)
-                said.append((kind, name, int(offset, 16), int(size), int(used), int(blocks)))
-            assert len(said) == 14, said
-            try:
-                sources = reference_sources.sources_of(heapsnap, process.pid, folder)
-                for source in sources:
-                    check(heapsnap, source, said, has_symbols)
-            finally:
-                process.stdin.close()
-        print(f"{os.path.basename(target)}: {len(said)} containers agree in {len(sources)} sources")
+        reference_sources.check_containers(
+            heapsnap, target, lambda source, lines: check(heapsnap, source, said_in(lines), has_symbols))
     return 0
 
 

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import tempfile
 
 
 def take_snapshot(heapsnap, pid, folder):
@@ -24,6 +25,24 @@ def sources_of(heapsnap, pid, folder):
     if shutil.which("gcore"):
         sources.append(take_core(pid, folder))
     return sources
+
+
+def check_containers(heapsnap, target, check):
+    """Calls check(source, lines) for each source of a target that says a line for each container, and then "ready"."""
+    with tempfile.TemporaryDirectory() as folder, subprocess.Popen(
+            [target], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        lines = []
+        for line in process.stdout:
+            if line.rstrip("\n") == "ready":
+                break
+            lines.append(line.rstrip("\n"))
+        try:
+            sources = sources_of(heapsnap, process.pid, folder)
+            for source in sources:
+                check(source, lines)
+        finally:
+            process.stdin.close()
+    print(f"{os.path.basename(target)}: {len(lines)} containers agree in {len(sources)} sources")
 
 
 def said_blocks(lines):

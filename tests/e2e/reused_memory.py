@@ -6,10 +6,8 @@ Of single objects that a word left over leads to, nothing says whose they are: t
 nobody else. Live, from a snapshot and, where there is gcore, from a core."""
 
 import json
-import os
 import subprocess
 import sys
-import tempfile
 
 import reference_sources
 
@@ -38,26 +36,20 @@ def check(heapsnap, source, said):
         assert {root["root"] for root in owner["roots"]} <= set(OF_SINGLE_OBJECTS), (source, owner)
 
 
+def said_in(lines):
+    said = []
+    for line in lines:
+        kind, name, used, blocks = line.split()
+        said.append((kind, name, int(used), int(blocks)))
+    assert len(said) == 8, said
+    return said
+
+
 def main():
     heapsnap, *targets = sys.argv[1:]
     for target in targets:
-        with tempfile.TemporaryDirectory() as folder, subprocess.Popen(
-                [target], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-            said = []
-            for line in process.stdout:
-                words = line.split()
-                if words == ["ready"]:
-                    break
-                kind, name, used, blocks = words
-                said.append((kind, name, int(used), int(blocks)))
-            assert len(said) == 8, said
-            try:
-                sources = reference_sources.sources_of(heapsnap, process.pid, folder)
-                for source in sources:
-                    check(heapsnap, source, said)
-            finally:
-                process.stdin.close()
-        print(f"{os.path.basename(target)}: {len(said)} containers agree in {len(sources)} sources")
+        reference_sources.check_containers(
+            heapsnap, target, lambda source, lines: check(heapsnap, source, said_in(lines)))
     return 0
 
 
