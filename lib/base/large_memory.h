@@ -1,10 +1,9 @@
 // An array of plain values that may hold many millions of them.
 //
-// A large one grows by mremap(2), so that growing needs no second copy, and asks the kernel for
-// huge pages, because arrays of this size are read in no order: without them, half of the time goes
-// into address translation. What was never touched takes no memory. realloc(3) would copy that,
-// too: reading it maps the page of zeros, and the write that comes later interrupts all processors
-// that run a thread of heapsnap, to have them forget that page.
+// A large one grows by mremap(2), so that growing needs no second copy. What was never touched
+// takes no memory. realloc(3) would copy that, too: reading it maps the page of zeros, and the
+// write that comes later interrupts all processors that run a thread of heapsnap, to have them
+// forget that page.
 #pragma once
 
 #include <algorithm>
@@ -16,10 +15,21 @@
 
 namespace heapsnap {
 
+// What the memory of a large array is made of.
+enum class Pages {
+  // Huge ones, where the kernel has them: for values that are read in no order, as without them
+  // half of the time goes into address translation.
+  kHuge,
+  // For values that are written and read from the first to the last. The kernel has such pages at
+  // hand; a huge one is cleared at once, and on a virtual machine whose host takes free ones back,
+  // it takes 4 ms to get one again.
+  kSmall,
+};
+
 // Bytes of one such array.
 class LargeMemory {
  public:
-  LargeMemory() = default;
+  explicit LargeMemory(Pages pages) : pages_(pages) {}
   LargeMemory(LargeMemory&& other) noexcept;
   LargeMemory& operator=(LargeMemory&& other) noexcept;
   ~LargeMemory();
@@ -33,11 +43,12 @@ class LargeMemory {
   void release();
 
  private:
+  Pages pages_;
   void* data_ = nullptr;
   size_t size_ = 0;
 };
 
-template <typename T>
+template <typename T, Pages pages = Pages::kHuge>
 class LargeArray {
   static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);
 
@@ -115,7 +126,7 @@ class LargeArray {
     memory_.resize(bytes_of(at_least > more ? at_least : more));
   }
 
-  LargeMemory memory_;
+  LargeMemory memory_{pages};
   size_t size_ = 0;
 };
 

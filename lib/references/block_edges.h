@@ -133,7 +133,7 @@ class BlockEdges final : public ReferenceSink {
   BlockNumber blocks_ = 0;
   std::optional<OpenBlock> open_;  // the last one
   LargeArray<uint64_t> groups_;
-  LargeArray<uint8_t> bytes_;
+  LargeArray<uint8_t, Pages::kSmall> bytes_;
   LargeArray<uint16_t> sizes_;                                 // of malloc's, in target's words
   std::vector<std::pair<BlockNumber, uint32_t>> large_sizes_;  // ascending, in bytes
   std::vector<std::pair<BlockNumber, uint32_t>> slot_sizes_;   // of a page: its first, each

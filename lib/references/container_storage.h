@@ -249,11 +249,11 @@ class ContainerStorage {
   std::vector<CutWord> cut_words_;
   std::vector<EmptyArray> empty_arrays_;
   BlockMap::Hint hint_;
-  LargeArray<uint8_t> kinds_;               // of each block
-  LargeArray<uint8_t> tree_nodes_;          // of each block: TreeMark bits
-  LargeArray<Text> texts_;                  // of each block; of size 0: none
-  LargeArray<Capacity> capacity_;           // of each block
-  std::vector<BlockNumber> with_capacity_;  // those of which it is known
+  LargeArray<uint8_t> kinds_;                     // of each block
+  LargeArray<uint8_t> tree_nodes_;                // of each block: TreeMark bits
+  LargeArray<Text, Pages::kSmall> texts_;         // of each block; of size 0: none
+  LargeArray<Capacity, Pages::kSmall> capacity_;  // of each block
+  std::vector<BlockNumber> with_capacity_;        // those of which it is known
   std::vector<SlackWords> slack_words_;
   std::vector<SlackWords> of_deques_;  // whether or not anything is in them
   bool has_texts_ = false;

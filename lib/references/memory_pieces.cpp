@@ -14,7 +14,7 @@ MemoryPieces::MemoryPieces(Target& target, uint64_t most, size_t kept)
       states_(kMostBytes / page_size_ + 2) {
   if (target.is_mapped_here()) return;
   const uint64_t size = std::min(kMostBytes, most);
-  all_bytes_ = LargeArray<std::byte>(size + kept * kMostBytes);
+  all_bytes_ = LargeArray<std::byte, Pages::kSmall>(size + kept * kMostBytes);
   bytes_ = all_bytes_.span().first(size);
   unused_ = all_bytes_.span().subspan(size);
 }

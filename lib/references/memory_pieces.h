@@ -48,7 +48,7 @@ class MemoryPieces {
   Target& target_;
   PageResidency& residency_;
   uint64_t page_size_;
-  LargeArray<std::byte> all_bytes_;
+  LargeArray<std::byte, Pages::kSmall> all_bytes_;
   std::span<std::byte> unused_;  // of these
   std::span<std::byte> bytes_;   // that are read into
   std::vector<PageState> states_;

@@ -37,8 +37,14 @@ struct FoundWord {
 
 // Such a word in a block of a piece. It is small: a piece may have 262,144 of them.
 struct FoundReference {
-  uint32_t at : 24;     // in bytes, from the piece's first one on
-  uint32_t inside : 8;  // how_far_inside()
+  // No bit-fields: compilers read what they lie in before they write it, and these are written to
+  // memory that nobody has touched (base/large_memory.h).
+  static constexpr unsigned kInsideBits = 8;
+  static uint32_t place_of(uint32_t at, uint8_t inside) { return at << kInsideBits | inside; }
+  uint32_t at() const { return place >> kInsideBits; }
+  uint8_t inside() const { return static_cast<uint8_t>(place); }
+
+  uint32_t place;  // in bytes, from the piece's first one on; then how_far_inside()
   BlockNumber target;
   BlockNumber source;
   uint32_t offset;  // in the source, in words of the target
@@ -55,10 +61,10 @@ struct FirstWord {
 struct ScannedPiece {
   Address from;
   std::span<const std::byte> bytes;
-  bool in_slots = false;               // of a language runtime, not in blocks of malloc
-  std::span<std::byte> memory;         // what the bytes lie in, if another thread may look at them
-  LargeArray<FoundReference> words;    // ascending
-  std::vector<FirstWord> first_words;  // the same
+  bool in_slots = false;        // of a language runtime, not in blocks of malloc
+  std::span<std::byte> memory;  // what the bytes lie in, if another thread may look at them
+  LargeArray<FoundReference, Pages::kSmall> words;  // ascending
+  std::vector<FirstWord> first_words;               // the same
 };
 
 // Starts a thread; throws std::system_error if it cannot.

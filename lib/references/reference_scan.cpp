@@ -137,7 +137,7 @@ class References {
     ++counts_[blocks_ - 1];
     offsets_[used_] = found.offset;
     targets_[used_] = found.target;
-    interior_[used_++] = static_cast<uint8_t>(found.inside);
+    interior_[used_++] = found.inside();
   }
   // All blocks below `end` are complete.
   void finish(BlockNumber end) {
@@ -272,11 +272,10 @@ class alignas(64) PieceLookup {
   struct Receive {
     ScannedPiece* const* piece;
     void operator()(const LookedUpWord& word, const BlockMap::Place& place) const {
-      static_assert(MemoryPieces::kMostBytes <= 1 << 24);
-      constexpr uint32_t kMostAt = MemoryPieces::kMostBytes - 1;  // so that it surely fits
+      static_assert(MemoryPieces::kMostBytes <= 1 << (32 - FoundReference::kInsideBits));
       const auto at = static_cast<uint32_t>(word.at - (*piece)->from.value());
-      (*piece)->words.push_back({.at = at & kMostAt,
-                                 .inside = how_far_inside(place.offset),
+      const uint8_t inside = how_far_inside(place.offset);
+      (*piece)->words.push_back({.place = FoundReference::place_of(at, inside),
                                  .target = place.block,
                                  .source = word.source,
                                  .offset = word.offset});
@@ -332,8 +331,8 @@ ScannedMemory scan_blocks(Target& target, const BlockMap& map, ReferenceSink& re
           if (storage == nullptr) return;
           for (const FoundReference& each : piece.words) {
             show(*storage, map,
-                 {piece.from + each.at, each.at, piece.bytes, each.source, each.offset * word},
-                 each.target, each.inside);
+                 {piece.from + each.at(), each.at(), piece.bytes, each.source, each.offset * word},
+                 each.target, each.inside());
           }
         }},
        [&](const ScannedPiece& piece) {

@@ -7,9 +7,10 @@
 
 using namespace heapsnap;
 
-TEST_CASE("a large array keeps its values while it grows and shrinks") {
+TEST_CASE_TEMPLATE("a large array keeps its values while it grows and shrinks", Array,
+                   LargeArray<uint32_t>, LargeArray<uint32_t, Pages::kSmall>) {
   // 2 MiB, from which on it is a mapping, lies on the way.
-  LargeArray<uint32_t> array;
+  Array array;
   constexpr uint32_t kValues = 5'000'000;
   for (uint32_t i = 0; i < kValues; ++i) array.push_back(i);
   REQUIRE(array.size() == kValues);
