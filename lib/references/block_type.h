@@ -33,7 +33,8 @@ struct BlockType {
   std::string part = {};
   // A language runtime says which words of such blocks are references: none is left over.
   bool is_exact = false;
-  // A bit for each of an object's first 64 words that debug information declares to be a pointer.
+  // A bit for each of an object's first 64 words that debug information declares to be a pointer;
+  // of arrays that are all containers', all bits: each word may be an element's.
   uint64_t pointers = 0;
   bool operator==(const BlockType&) const = default;
 };

@@ -249,7 +249,20 @@ uint64_t DebugTypeCapture::pointers_of(const std::string& name) const {
 }
 
 TypeNumber DebugTypeCapture::type_of(BlockNumber block) {
-  return typing_ ? number_of(typing_->type_of(block)) : 0;
+  if (!typing_) return 0;
+  const TypedBlock typed = typing_->type_of(block);
+  const TypeNumber number = number_of(typed);
+  if (!typing_->is_of_container(block)) are_of_containers_[number] = false;
+  return number;
+}
+
+// Each word of such an array may be an element, however few blocks have one there.
+std::vector<BlockType> DebugTypeCapture::types() const {
+  std::vector<BlockType> types = types_;
+  for (size_t i = 0; i < types.size(); ++i) {
+    if (are_of_containers_[i]) types[i].pointers = ~uint64_t{0};
+  }
+  return types;
 }
 
 bool DebugTypeCapture::is_other_array(BlockNumber block) const {
@@ -277,6 +290,7 @@ TypeNumber DebugTypeCapture::number_of(const TypedBlock& typed) {
   if (is_of_nobody) named.module.clear();
   types_.push_back(std::move(named));
   is_plain_.push_back(type.is_scalar && typed.shape != BlockShape::kText);
+  are_of_containers_.push_back(typed.shape == BlockShape::kArray);
   return number;
 }
 

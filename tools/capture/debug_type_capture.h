@@ -73,7 +73,8 @@ class DebugTypeCapture {
   uint64_t pointers_of(const std::string& name) const;
   // Whether it says no more than that there are numbers or characters.
   bool is_plain(TypeNumber type) const { return is_plain_[type]; }
-  const std::vector<BlockType>& types() const { return types_; }
+  // When type_of() has been asked of all blocks.
+  std::vector<BlockType> types() const;
   // What was left out, a line each.
   const std::vector<std::string>& notes() const { return notes_; }
 
@@ -104,6 +105,7 @@ class DebugTypeCapture {
   std::unique_ptr<BlockTyping> typing_;
   std::vector<BlockType> types_ = {BlockType{}};
   std::vector<bool> is_plain_ = {false};
+  std::vector<bool> are_of_containers_ = {false};  // blocks of the type are arrays of containers
   std::vector<std::string> type_modules_;
   std::vector<TypeNumber> number_of_;  // by type and shape
   unsigned word_ = 8;

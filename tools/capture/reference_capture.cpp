@@ -438,7 +438,7 @@ void ReferenceCapture::write_block_types(std::vector<BlockType> names, SnapshotW
   for (const RuntimeObjects::BufferKind& kind : objects_.buffer_kinds) {
     names.push_back({kind.name, "", TypeSource::kRuntime, "", "", kind.is_exact});
   }
-  const auto& found = debug_types_->types();
+  const std::vector<BlockType> found = debug_types_->types();
   names.insert(names.end(), found.begin(), found.end());
   // What is something else by another source is no container's storage.
   std::vector<bool> are_elements;
