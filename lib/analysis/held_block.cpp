@@ -15,7 +15,6 @@
 #include "analysis/snapshot_blocks.h"
 #include "analysis/some_references.h"
 #include "analysis/stale_words.h"
-#include "base/error.h"
 
 namespace heapsnap {
 
@@ -118,34 +117,54 @@ class WhereHeld final : public ReferenceSink {
   std::map<PairOfBlocks, Word> words_;
 };
 
-// The ways by words that are in use, and then, as far as there is room, those from other places by
-// any words.
-std::vector<HoldingPath> paths_to(const ReferenceStreams& references, const DoubtfulWords& doubtful,
-                                  const ReferenceGraph& all_sources, const std::vector<Root>& roots,
-                                  const std::vector<bool>& is_doubtful_root, BlockNumber block,
-                                  size_t limit) {
-  std::vector<uint32_t> fresh;  // indices into `roots`
-  std::vector<Root> fresh_roots;
+// From block to what leads to it by words that hold it.
+ReferenceGraph sources_in_use(const ReferenceStreams& references, const DoubtfulWords& doubtful) {
+  return reversed(
+      graph_of_some(references, [&](const ReferenceBatch& batch, uint64_t source, size_t i) {
+        return !doubtful.contains(batch, source, i);
+      }));
+}
+
+// holding_paths() from those roots of which `belongs(index)` is true.
+template <typename Belongs>
+std::vector<HoldingPath> paths_from(const std::vector<Root>& roots, Belongs belongs,
+                                    const ReferenceGraph& sources, BlockNumber block,
+                                    size_t limit) {
+  std::vector<uint32_t> indices;
+  std::vector<Root> some;
   for (uint32_t i = 0; i < roots.size(); ++i) {
-    if (is_doubtful_root[i]) continue;
-    fresh.push_back(i);
-    fresh_roots.push_back(roots[i]);
+    if (!belongs(i)) continue;
+    indices.push_back(i);
+    some.push_back(roots[i]);
   }
-  const auto is_fresh = [&doubtful](const ReferenceBatch& batch, uint64_t source, size_t i) {
-    return !doubtful.contains(batch, source, i);
-  };
-  std::vector<HoldingPath> paths =
-      holding_paths(reversed(graph_of_some(references, is_fresh)), fresh_roots, block, limit);
-  std::set<uint32_t> places;
-  for (HoldingPath& path : paths) {
-    path.root = fresh[path.root];
-    places.insert(roots[path.root].place);
-  }
-  for (HoldingPath& path : holding_paths(all_sources, roots, block, limit)) {
-    if (paths.size() == limit) break;
-    if (!places.contains(roots[path.root].place)) paths.push_back(std::move(path));
-  }
+  std::vector<HoldingPath> paths = holding_paths(sources, some, block, limit);
+  for (HoldingPath& path : paths) path.root = indices[path.root];
   return paths;
+}
+
+// The shortest of each sort first.
+struct Ways {
+  std::vector<HoldingPath> by_words_in_use;
+  std::vector<HoldingPath> doubtful;  // from other places
+
+  size_t size() const { return by_words_in_use.size() + doubtful.size(); }
+};
+
+// At most `limit`, doubtful ones only where others leave room.
+Ways ways_to(const ReferenceStreams& references, const DoubtfulWords& doubtful,
+             const ReferenceGraph& all_sources, const std::vector<Root>& roots,
+             const std::vector<bool>& is_doubtful_root, BlockNumber block, size_t limit) {
+  Ways ways;
+  ways.by_words_in_use = paths_from(
+      roots, [&](uint32_t root) { return !is_doubtful_root[root]; },
+      sources_in_use(references, doubtful), block, limit);
+  std::set<uint32_t> places;
+  for (const HoldingPath& path : ways.by_words_in_use) places.insert(roots[path.root].place);
+  for (HoldingPath& path : holding_paths(all_sources, roots, block, limit)) {
+    if (ways.size() == limit) break;
+    if (!places.contains(roots[path.root].place)) ways.doubtful.push_back(std::move(path));
+  }
+  return ways;
 }
 
 // Puts the shortest way from what owns the block, as owners counts, among the others, if it is one
@@ -153,7 +172,7 @@ std::vector<HoldingPath> paths_to(const ReferenceStreams& references, const Doub
 void add_owner(const ReferenceStreams& references, const DoubtfulWords& doubtful,
                const OwnedBlocks& owned, const BlockSizes& sizes, const std::vector<Root>& roots,
                const std::vector<bool>& is_doubtful_root, BlockNumber block, size_t limit,
-               std::vector<HoldingPath>& paths) {
+               Ways& ways) {
   const OwningRoots& owning = owned.owning;
   const uint32_t leading =
       find_leading_roots(owned.graph, owning.roots, owning.places.size(), sizes).of_blocks[block];
@@ -164,35 +183,31 @@ void add_owner(const ReferenceStreams& references, const DoubtfulWords& doubtful
     if (owning.first[place] == leading - 1) told_apart.push_back({one.begin, one.begin + one.size});
   }
   std::ranges::sort(told_apart, {}, &AddressRange::begin);
-  const auto is_owner = [&](const Root& root) {
+  const auto is_owner = [&](uint32_t index) {
+    const Root& root = roots[index];
     if (owning.first[root.place] == leading - 1) return true;
     const Address word = references.places[root.place].begin + root.offset;
     const auto after = std::ranges::upper_bound(told_apart, word, {}, &AddressRange::begin);
     return after != told_apart.begin() && std::prev(after)->contains(word);
   };
-  if (std::any_of(paths.begin(), paths.end(),
-                  [&](const HoldingPath& path) { return is_owner(roots[path.root]); })) {
-    return;
+  for (const auto* some : {&ways.by_words_in_use, &ways.doubtful}) {
+    if (std::ranges::any_of(*some, is_owner, &HoldingPath::root)) return;
   }
-  std::vector<uint32_t> of_owner;  // indices into `roots`
-  std::vector<Root> owner_roots;
-  for (uint32_t i = 0; i < roots.size(); ++i) {
-    if (is_doubtful_root[i] || !is_owner(roots[i])) continue;
-    of_owner.push_back(i);
-    owner_roots.push_back(roots[i]);
+  std::vector<HoldingPath>* among = &ways.by_words_in_use;
+  std::vector<HoldingPath> found = paths_from(
+      roots, [&](uint32_t root) { return !is_doubtful_root[root] && is_owner(root); },
+      sources_in_use(references, doubtful), block, 1);
+  if (found.empty()) {
+    among = &ways.doubtful;
+    found = paths_from(roots, is_owner, reversed(owned.graph), block, 1);
   }
-  const auto is_fresh = [&doubtful](const ReferenceBatch& batch, uint64_t source, size_t i) {
-    return !doubtful.contains(batch, source, i);
-  };
-  std::vector<HoldingPath> found =
-      holding_paths(reversed(graph_of_some(references, is_fresh)), owner_roots, block, 1);
   if (found.empty()) return;
-  found.front().root = of_owner[found.front().root];
-  if (paths.size() >= limit) paths.pop_back();
+  if (ways.size() >= limit)
+    (ways.doubtful.empty() ? ways.by_words_in_use : ways.doubtful).pop_back();
   const auto is_longer = [&](const HoldingPath& path) {
     return path.blocks.size() > found.front().blocks.size();
   };
-  paths.insert(std::find_if(paths.begin(), paths.end(), is_longer), std::move(found.front()));
+  among->insert(std::ranges::find_if(*among, is_longer), std::move(found.front()));
 }
 
 // What is reached with the block and not without, from `starts`.
@@ -208,7 +223,6 @@ Tally retained_by(const SnapshotStreams& streams, const ReferenceGraph& graph,
   }
   Tally result;
   each_snapshot_block(streams, [&](const SnapshotBlock& one) {
-    if (one.number >= graph.blocks()) return;
     const bool alive = with_roots.contains(one.number);
     const bool in_other = other.contains(one.number);
     const bool goes = is_leaked ? in_other && !alive : (alive && !in_other) || one.number == block;
@@ -235,37 +249,27 @@ std::optional<HeldBlock> explain_block(const SnapshotStreams& streams,
   const BlockNumber number = found->number;
 
   ReferenceGraph graph = read_graph(references);
-  std::vector<Root> roots;
-  references.read_roots([&](const Root& root) {
-    if (root.place >= references.places.size()) {
-      throw Error(ErrorKind::kBadInput, "the roots", "one is in a place that is not there");
-    }
-    roots.push_back(root);
-  });
+  const std::vector<Root> roots = checked_roots(references, graph.blocks());
   const unsigned word = word_size(streams.metadata->process.machine);
-  const BlockColumns columns = read_block_columns(streams, std::nullopt);
+  const BlockColumns columns = read_block_columns(streams, graph.blocks());
   const DoubtfulWords doubtful(references, columns.sizes, roots, word);
   const std::vector<bool> is_doubtful_root =
       doubtful.of_roots(roots, references.places, streams.metadata->threads);
-  std::vector<HoldingPath> paths;
+  Ways ways;
   std::vector<BlockNumber> sources;
   {
     const ReferenceGraph back = reversed(graph);
-    paths = paths_to(references, doubtful, back, roots, is_doubtful_root, number, limit);
-    if (number < back.blocks()) {
-      const std::span<const BlockNumber> all = back.targets(number);
-      sources.assign(all.begin(), all.end());
-    }
+    ways = ways_to(references, doubtful, back, roots, is_doubtful_root, number, limit);
+    const std::span<const BlockNumber> all = back.targets(number);
+    sources.assign(all.begin(), all.end());
   }
   std::sort(sources.begin(), sources.end());
   sources.erase(std::unique(sources.begin(), sources.end()), sources.end());
   std::erase(sources, number);
   result.source_count = sources.size();
   sources.resize(std::min(sources.size(), limit));
-  if (number < graph.blocks() && paths.empty()) {
-    result.retained = retained_by(streams, graph, targets_of(roots), number, true);
-  }
-  const bool is_held = number < graph.blocks() && !paths.empty();
+  const bool is_held = ways.size() != 0;
+  if (!is_held) result.retained = retained_by(streams, graph, targets_of(roots), number, true);
   graph.release();
   if (is_held) {
     // As owners and types count: what a root owns is not kept by a frame that works on it.
@@ -273,13 +277,15 @@ std::optional<HeldBlock> explain_block(const SnapshotStreams& streams,
     std::vector<BlockNumber> starts;
     for (const PlacedRoot& root : owned.owning.roots) starts.push_back(root.target);
     add_owner(references, doubtful, owned, columns.sizes, roots, is_doubtful_root, number, limit,
-              paths);
+              ways);
     result.retained = retained_by(streams, owned.graph, starts, number, false);
   } else if (has_collector(streams)) {
     const OwnedBlocks owned = owned_blocks(streams, references, columns.sizes);
-    result.is_garbage = number < owned.garbage.blocks() && owned.garbage.contains(number);
+    result.is_garbage = owned.garbage.has(number);
   }
 
+  std::vector<HoldingPath> paths = std::move(ways.by_words_in_use);
+  std::ranges::move(ways.doubtful, std::back_inserter(paths));
   std::set<PairOfBlocks> pairs;
   for (const BlockNumber source : sources) pairs.emplace(source, number);
   for (const HoldingPath& path : paths) {

@@ -28,7 +28,9 @@ struct HeldStep {
   BlockFacts block;
   uint64_t held_at = 0;   // byte in the block before, or, of the first step, in the root's place
   bool interior = false;  // that points past the block's first byte
-  // The word may be left over: stale_words.h, or, of the first step, below the stack pointer.
+  // The word may be left over, or only look at the block: stale_words.h, a node beside its
+  // container (owned_nodes.h), the middle of a memory context's block; of the first step also what
+  // lies below a stack pointer.
   bool may_be_stale = false;
 };
 
@@ -40,8 +42,8 @@ struct HeldPath {
 struct HeldBlock {
   BlockFacts block;
   uint64_t offset = 0;  // of the address that was asked for
-  // Those of words that are in use first, the shortest of each sort first; none: it is leaked, or
-  // garbage.
+  // Those without a step that may be stale first, the shortest of each sort first; none: it is
+  // leaked, or garbage.
   std::vector<HeldPath> paths;
   bool is_garbage = false;        // of a language runtime (garbage_of())
   std::vector<HeldStep> sources;  // blocks that point to it, a few, each with where it does

@@ -28,6 +28,7 @@ ReferenceGraph owning_references(const ReferenceStreams& references, const Block
       graph_of_some(references, [&](const ReferenceBatch& batch, uint64_t source, size_t i) {
         return !is_weak(batch, source, i);
       });
+  require_block_count(strong.blocks(), sizes.size());
   const BlockSet strongly = reachable_blocks(strong, roots.lasting);
   BlockSet by_frames = strongly.copy();
   reach_more(strong, roots.of_frames, by_frames);

@@ -245,9 +245,9 @@ void merge_by_name(OwningRoots& owning, const std::vector<Thread>& threads) {
   owning.roots.erase(std::unique(owning.roots.begin(), owning.roots.end()), owning.roots.end());
 }
 
-// What those lead to directly that a program has there for that: all roots but registers, what is
-// below stack pointers, and what leads to nodes beside their container, which are also left over
-// where nobody needs them.
+// What the words lead to that a program keeps to hold it: those of variables and frames, but for
+// frames' words past a first byte. Registers, what lies below a stack pointer and what leads to a
+// node beside its container do not count: they are also left over where nobody needs them.
 MeantTargets meant_targets(const std::vector<Root>& roots, const std::vector<Rank>& ranks) {
   MeantTargets targets;
   bool is_of_runtime = false;
@@ -341,7 +341,6 @@ OwnedGraph owned_graph(std::vector<Root> roots, const ReferenceStreams& referenc
   MeantTargets starts = meant_targets(roots, ranks);
   starts.lasting.insert(starts.lasting.end(), lost.begin(), lost.end());
   ReferenceGraph graph = owning_references(references, sizes, word, starts, nodes);
-  require_block_count(graph.blocks(), sizes.size());
   std::vector<RootPlace> places = references.places;
   tell_apart(roots, places, are_beside, graph, sizes, word);
   OwningRoots owning = owning_roots(roots, ranks, std::move(places), threads, graph);

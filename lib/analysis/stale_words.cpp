@@ -80,7 +80,7 @@ bool StaleWords::is_of_container(BlockNumber block) const {
 
 void StaleWords::find_heads(const ReferenceBatch& batch, size_t i, size_t begin, size_t end) {
   const auto node = static_cast<BlockNumber>(batch.first + i);
-  if (node >= nodes_.blocks() || !nodes_.contains(node)) return;
+  if (!nodes_.has(node)) return;
   const bool are_all = exact_.contains(node);
   for (size_t at = begin; at < end; ++at) {
     const uint32_t offset = batch.offsets[at];
@@ -307,7 +307,7 @@ bool StaleWords::contains(uint64_t source, uint32_t offset, BlockNumber target) 
   const bool is_known =
       exact_.contains(block) || arrays_.contains(block) || is_declared(block, offset);
   if (!is_known && is_unused(block, offset)) return true;
-  if (heads_.contains(block) && target < nodes_.blocks() && nodes_.contains(target)) return false;
+  if (heads_.contains(block) && nodes_.has(target)) return false;
   return !is_known && is_rare(block, offset);
 }
 

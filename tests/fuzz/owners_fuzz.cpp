@@ -1,7 +1,10 @@
 // Heaps of any shape: who owns what, what is leaked and of which types it is add up, and the two
-// ways to the owners' sums agree.
+// ways to the owners' sums agree. Some have references of more blocks than there are.
+#include <algorithm>
+#include <functional>
 #include <map>
 
+#include "analysis/held_block.h"
 #include "analysis/leak_census.h"
 #include "analysis/owner_sums.h"
 #include "analysis/owner_tree.h"
@@ -62,13 +65,49 @@ void check_leaks(const SnapshotStreams& streams, const ReferenceStreams& referen
   for (const LeakedBlock& block : rest.blocks) require(!is_known(block.stack, block.type));
 }
 
+void check_why(const SnapshotStreams& streams, const ReferenceStreams& references,
+               Address address) {
+  constexpr size_t kLimit = 3;
+  const auto held = explain_block(streams, references, address, kLimit);
+  require(held.has_value());
+  require(held->paths.size() <= kLimit && held->sources.size() <= kLimit);
+  const auto is_doubtful = [](const HeldPath& path) {
+    return std::ranges::any_of(path.steps, &HeldStep::may_be_stale);
+  };
+  for (const HeldPath& path : held->paths) {
+    require(path.steps.back().block.number == held->block.number);
+  }
+  require(std::ranges::is_sorted(held->paths, {}, is_doubtful));
+}
+
+// Blocks that are not in the snapshot, to which others lead.
+void add_unknown_blocks(test::FuzzedBytes& bytes, test::HandmadeHeap& heap) {
+  if (bytes.next() % 16 != 15) return;
+  for (unsigned i = 64U * bytes.next(); i > 0; --i) {
+    const auto from = static_cast<BlockNumber>(bytes.next() % heap.blocks.size());
+    heap.link(from, 8, heap.add(24), bytes.next() % 2 != 0);
+  }
+}
+
+void may_be_refused(const std::function<void()>& read) {
+  try {
+    read();
+  } catch (const Error& error) {
+    require(error.kind() == ErrorKind::kBadInput);
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   test::FuzzedBytes bytes(data, size);
   const auto heap = test::fuzzed_heap(bytes);
   const SnapshotStreams streams = heap->finish();
-  try {
+  const auto asked = static_cast<BlockNumber>(bytes.next() % heap->blocks.size());
+  add_unknown_blocks(bytes, *heap);
+  may_be_refused([&] { sum_owners(streams, heap->streams); });
+  may_be_refused([&] { check_why(streams, heap->streams, heap->address_of(asked)); });
+  may_be_refused([&] {
     const OwnerTree tree = make_owner_tree(streams, heap->streams);
     check_tree(tree);
     check_tree(make_owner_tree(streams, heap->streams, OwnerGrouping::kType));
@@ -76,8 +115,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     check_sums(sum_owners(streams, heap->streams), tree);
     check_leaks(streams, heap->streams, tree.leaked);
     take_type_census(streams, heap->streams);
-  } catch (const Error& error) {
-    require(error.kind() == ErrorKind::kBadInput);
-  }
+  });
   return 0;
 }

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
+#include "base/error.h"
 #include "handmade_references.h"
 #include "references/storage_kind.h"
 
@@ -75,6 +77,34 @@ TEST_CASE("the way through a container comes before those of its iterators") {
   CHECK_FALSE(held->paths[0].steps[0].may_be_stale);
   CHECK(held->paths[1].place == cursor);
   CHECK(held->paths[1].steps[0].may_be_stale);
+}
+
+TEST_CASE("an iterator in a block comes after a longer way through the container") {
+  HandmadeHeap heap;
+  const TypeNumber node_type =
+      heap.add_type(to_string(StorageKind::kListNode), TypeSource::kStructure);
+  const uint32_t reader = heap.add_place(RootKind::kVariable, "g_reader");
+  const uint32_t list = heap.add_place(RootKind::kVariable, "g_list");
+  const BlockNumber nodes[] = {heap.add(40, node_type), heap.add(40, node_type),
+                               heap.add(40, node_type)};
+  for (int i = 0; i < 2; ++i) {
+    heap.link(nodes[i], 0, nodes[i + 1]);
+    heap.link(nodes[i + 1], 8, nodes[i]);
+  }
+  const BlockNumber iterator = heap.add(24);
+  heap.hold(reader, iterator);
+  heap.link(iterator, 8, nodes[2]);
+  heap.hold(list, nodes[0], 0x10);
+  heap.streams.containers = {{kNoBlock, 0, heap.streams.places[list].begin + 0x10, 2}};
+  const SnapshotStreams streams = heap.finish();
+  const auto held = explain_block(streams, heap.streams, heap.address_of(nodes[2]), 10);
+  REQUIRE(held);
+  REQUIRE(held->paths.size() == 2);
+  CHECK(held->paths[0].place == list);
+  CHECK(held->paths[0].steps.size() == 3);
+  CHECK(held->paths[1].place == reader);
+  CHECK_FALSE(held->paths[1].steps[0].may_be_stale);
+  CHECK(held->paths[1].steps[1].may_be_stale);
 }
 
 TEST_CASE("what a runtime frees at its next collection is garbage and not leaked") {
@@ -249,6 +279,64 @@ TEST_CASE("ways by words that may be stale come last, and say so") {
   REQUIRE(held->paths[2].steps.size() == 3);
   CHECK(!held->paths[2].steps[1].may_be_stale);
   CHECK(held->paths[2].steps[2].may_be_stale);
+}
+
+TEST_CASE(
+    "the way from what owns a block is shown, also if only a word that may be stale leads on") {
+  HandmadeHeap heap;
+  const uint32_t owner = heap.add_place(RootKind::kVariable, "g_table");
+  const uint32_t in_register = heap.add_place(RootKind::kRegister, "rbx", 7);
+  const BlockNumber wanted = heap.add(56);
+  const BlockNumber table = heap.add(1016);
+  heap.hold(owner, table);
+  for (uint32_t i = 0; i < 100; ++i) heap.link(table, 8 * i, heap.add(88));
+  heap.link(table + 50, 16, wanted);
+  heap.hold(in_register, wanted);
+  const SnapshotStreams streams = heap.finish();
+  const auto places = [&](size_t limit) {
+    std::vector<uint32_t> found;
+    const auto held = explain_block(streams, heap.streams, heap.address_of(wanted), limit);
+    for (const HeldPath& path : held->paths) found.push_back(path.place);
+    return found;
+  };
+  CHECK(places(1) == std::vector{owner});
+  CHECK(places(2) == std::vector{in_register, owner});
+}
+
+TEST_CASE("the owner's way comes before those by words that may be stale") {
+  HandmadeHeap heap;
+  const uint32_t section = heap.add_place(RootKind::kVariable, "");
+  const uint32_t frame = heap.add_place(RootKind::kStack, "read", 7);
+  heap.streams.places[section].size = 0x1000;
+  const BlockNumber inside = heap.add(24);
+  const BlockNumber first = heap.add(40);
+  const BlockNumber second = heap.add(56);
+  const BlockNumber wanted = heap.add(72);
+  heap.hold(section, inside);
+  heap.link(inside, 8, wanted, true);
+  heap.hold(section, first, 0x800);
+  heap.link(first, 0, second);
+  heap.link(second, 0, wanted);
+  heap.hold(frame, wanted, 0x28);
+  const SnapshotStreams streams = heap.finish();
+  Registers registers;
+  registers.stack_pointer = heap.streams.places[frame].begin + 0x80;
+  heap.snapshot.metadata.threads = {{7, "worker", registers}};
+  const auto held = explain_block(streams, heap.streams, heap.address_of(wanted), 10);
+  REQUIRE(held);
+  REQUIRE(held->paths.size() == 3);
+  CHECK(held->paths[0].steps.front().block.number == inside);
+  CHECK(held->paths[1].steps.front().block.number == first);
+  CHECK(held->paths[2].place == frame);
+}
+
+TEST_CASE("references of other blocks than the snapshot's are refused, before anything is asked") {
+  HandmadeHeap heap;
+  const BlockNumber first = heap.add(24);
+  heap.hold(heap.add_place(RootKind::kVariable, "g_cache"), first);
+  const SnapshotStreams streams = heap.finish();
+  for (int i = 0; i < 10'000; ++i) heap.link(first, 8, heap.add(24), true);
+  CHECK_THROWS_AS(explain_block(streams, heap.streams, heap.address_of(first), 5), Error);
 }
 
 TEST_CASE("a word into a memory context's block may be stale: its context holds it") {
