@@ -1,5 +1,5 @@
-// Leaves out references by words of which it is known that nothing has been written there since the
-// block was allocated, or nothing but characters.
+// Leaves out references by words of which it is known that the program has put no address there: it
+// has not written to them since the block was allocated, or they are a FILE's buffer.
 #pragma once
 
 #include <cstdint>

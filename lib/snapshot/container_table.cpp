@@ -25,7 +25,8 @@ void read_containers(std::span<const std::byte> bytes, const std::string& source
     const ContainerWords one{static_cast<BlockNumber>(block), row.word, row.at, row.count};
     check_table(words.empty() || words.back() < one, source, "containers that do not ascend");
     const bool is_outside = one.block == kNoBlock;
-    check_table(one.count != 0 && (is_outside ? one.word == 0 : one.at.is_null()), source,
+    check_table(one.count != 0, source, "containers without words");
+    check_table(is_outside ? one.word == 0 : one.at.is_null(), source,
                 "containers that are in a block and outside");
     words.push_back(one);
   }
