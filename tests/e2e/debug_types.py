@@ -22,12 +22,16 @@ def run(heapsnap, *words):
 
 
 def read_truth(process):
-    """By type: how many blocks, and how many bytes or None."""
+    """By type: how many blocks, and how many bytes or None; and the address of an object that a vector holds."""
     said = {}
+    held = None
     for line in process.stdout:
         if line == "ready\n":
-            return said
+            return said, held
         kind, count, rest = line.rstrip("\n").split(" ", 2)
+        if kind == "held":
+            held = count
+            continue
         size, name = rest.split(" ", 1) if kind == "exact" else (None, rest)
         said[name] = (int(count), None if size is None else int(size))
     raise AssertionError("the program has ended")
@@ -60,13 +64,23 @@ def check_no_types(found):
     assert found["unknown_blocks"] > 0
 
 
+def check_held(heapsnap, source, address):
+    """By an element that few vectors of that size have, which is in use all the same."""
+    paths = json.loads(run(heapsnap, "why", address, source, "-j"))["paths"]
+    through_vectors = [path["steps"] for path in paths if len(path["steps"]) == 3]
+    assert through_vectors, paths
+    for steps in through_vectors:
+        assert not any(step["may_be_stale"] for step in steps), steps
+
+
 def check_program(heapsnap, folder, program, check):
     with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
-            said = read_truth(process)
+            said, held = read_truth(process)
             for source in reference_sources.sources_of(heapsnap, process.pid, folder):
                 found = json.loads(run(heapsnap, "types", source, "-j"))
                 check(found, said)
+                check_held(heapsnap, source, held)
                 if os.path.exists(source):
                     os.unlink(source)
             return found

@@ -1,6 +1,6 @@
 // Keeps objects without vtables in structures of all kinds, and says how many blocks of each type
-// there are (typed_block_count.h), then "ready", until standard input ends. Built with debug
-// information, which alone knows these types.
+// there are (typed_block_count.h), "held ADDRESS in a vector" of an object, and then "ready", until
+// standard input ends. Built with debug information, which alone knows these types.
 #include "typed_holder.h"
 
 #include <cstdio>
@@ -215,6 +215,17 @@ void fill_containers() {
   some("std::string characters", 1);
 }
 
+// Vectors of which few hold anything.
+struct Visitor {
+  long values[13] = {};
+};
+std::vector<std::vector<Visitor*>> g_seats(40, std::vector<Visitor*>(16));
+
+Visitor* fill_seats() {
+  some("shop::Visitor*[]", 40);
+  return g_seats[20][7] = one("shop::Visitor", new Visitor);
+}
+
 // Declared here, defined elsewhere.
 Ledger* g_ledger;
 
@@ -274,8 +285,9 @@ void run() {
     hotel.rooms.push_back(guest);
   }
   one("shop::Guest*[]", hotel.rooms.data());
+  const void* const visitor = fill_seats();
   typed_block_count::print();
-  std::puts("ready");
+  std::printf("held %p in a vector\nready\n", visitor);
   std::fflush(stdout);
   wait_for_end(&hotel);
 }
