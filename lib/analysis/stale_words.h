@@ -11,6 +11,7 @@
 //     in what a deque does not use (SlackWords), unless most blocks of that size whose type is not
 //     known hold an address there: then it may be the chunk of an arena, or a node with an array,
 //     that three pointers lead into as into a vector;
+//   - in an object that is destroyed, whose memory a std::weak_ptr keeps (SlackWords::all_of);
 //   - in the half of a std::string's buffer that it does not use (UnusedWord);
 //   - one at whose place fewer than one in eight of the blocks of that type and size hold an
 //     address. Where no type is known: of those of that size whose type is not told, either, and

@@ -40,7 +40,12 @@ constexpr uint8_t how_far_inside(uint64_t bytes) {
 //
 //   | unused | elements | spare: room for more elements | unused: more than was asked for |
 //            used_from                                  first
+//
+// Or all words of a block whose object is destroyed (destroyed_objects.h).
 struct SlackWords {
+  static SlackWords all_of(BlockNumber block) { return {block, UINT32_MAX, UINT32_MAX, 0}; }
+  bool are_all() const { return used_from == UINT32_MAX; }
+
   BlockNumber block = kNoBlock;
   uint32_t first = 0;      // word of the block
   uint32_t used_from = 0;  // the same; of a deque

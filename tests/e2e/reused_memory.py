@@ -41,7 +41,7 @@ def said_in(lines):
     for line in lines:
         kind, name, used, blocks = line.split()
         said.append((kind, name, int(used), int(blocks)))
-    assert len(said) == 8, said
+    assert len(said) == 10, said
     return said
 
 

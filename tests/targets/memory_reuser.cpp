@@ -5,7 +5,8 @@
 //
 // Half of the nodes of two maps and a list are freed, at random, and other containers get their
 // memory: so words are left over in vectors with room to spare, in strings, behind what an object
-// asked for, and in the buffer of stdout, that lead to the other half.
+// asked for, and in the buffer of stdout, that lead to the other half. Objects that are destroyed,
+// but for their memory, which weak pointers keep, lead to the notes that they had looked at.
 //
 // Says, and then waits for the end of its standard input:
 //
@@ -62,6 +63,12 @@ std::vector<Job*, Counting<Job*, 4>> g_jobs;
 Rows<5> g_lines;
 // Of 10,000, none.
 Rows<6> g_scratch;
+Rows<8> g_notes;
+struct Look {
+  const char* at = nullptr;
+  uint64_t times = 0;
+};
+std::vector<std::weak_ptr<Look>, Counting<std::weak_ptr<Look>, 9>> g_looks;
 
 namespace {
 
@@ -107,6 +114,14 @@ void erase_half(Map& map, std::vector<uint64_t> keys, std::mt19937& random) {
   }
 }
 
+[[gnu::noinline]] void look_at_notes() {
+  constexpr size_t kLongText = 300;  // longer than what was freed
+  for (int i = 0; i < 5'000; ++i) {
+    const String<8>& note = g_notes.emplace_back(kLongText, 'x');
+    g_looks.push_back(std::allocate_shared<Look>(Counting<Look, 9>(), note.c_str(), 1U));
+  }
+}
+
 void say(const char* kind, const char* name, int container) {
   const Count& count = g_counts[container];
   std::printf("%s %s %ju %ju\n", kind, name, static_cast<uintmax_t>(count.bytes),
@@ -120,6 +135,7 @@ extern "C" [[gnu::noinline]] void keep_sessions() {
   Prices<7> sessions;
   use_once(sessions);
   use_again();
+  look_at_notes();
   say("variable", "g_prices", 0);
   say("variable", "g_events", 1);
   say("variable", "g_rows", 2);
@@ -127,6 +143,8 @@ extern "C" [[gnu::noinline]] void keep_sessions() {
   say("variable", "g_jobs", 4);
   say("variable", "g_lines", 5);
   say("variable", "g_scratch", 6);
+  say("variable", "g_notes", 8);
+  say("variable", "g_looks", 9);
   say("stack", "keep_sessions", 7);
   std::puts("ready");
   std::fflush(stdout);

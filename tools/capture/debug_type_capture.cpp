@@ -219,10 +219,14 @@ void DebugTypeCapture::follow(const Known& known, const Claims& claims) {
   }
   // Where the entry of unknown types is the only one, no block has another.
   const BlockNumber blocks = known.entries.size() == 1 ? 0 : known.edges.blocks();
+  auto slack = known.slack_words.begin();
   for (BlockNumber block = 0; block < blocks; ++block) {
     const TypeNumber entry = known.block_entries[block];
     if (entry == 0) continue;
-    if (type_of_entry[entry] == 0) {
+    while (slack != known.slack_words.end() && slack->block < block) ++slack;
+    const bool is_destroyed =
+        slack != known.slack_words.end() && slack->block == block && slack->are_all();
+    if (type_of_entry[entry] == 0 || is_destroyed) {
       typing_->add_undescribed(block);
       continue;
     }

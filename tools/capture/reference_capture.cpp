@@ -13,6 +13,7 @@
 #include "base/resource_limit.h"
 #include "elf/unpacked_size.h"
 #include "platform/linux/self/helper_thread.h"
+#include "references/destroyed_objects.h"
 #include "references/file_memory.h"
 #include "references/reference_scan.h"
 #include "references/scan_estimate.h"
@@ -223,8 +224,11 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
       *target_, *map_, set_only,
       {&types_.first_words(),
        [this](const FirstWord& first) {
-         if (const TypeNumber entry = types_.entry_of_block(first); entry != 0) {
-           entry_of_block_[first.block] = entry;
+         const TypeNumber entry = types_.entry_of_block(first);
+         if (entry == 0) return;
+         entry_of_block_[first.block] = entry;
+         if (is_destroyed_object(types_.type_of(entry), first.bytes, map_->word())) {
+           destroyed_.push_back(first.block);
          }
        }},
       [this, bytes = bytes_of_blocks(*map_)](uint64_t done) {
@@ -247,7 +251,32 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
     storage_of_block_ = storage_->take_kinds();
     storage_.reset();
   }
+  add_destroyed_objects();
   if (!has_sizes) edges_.reset();
+}
+
+// Those in which addresses are, as far as that is known.
+void ReferenceCapture::add_destroyed_objects() {
+  if (destroyed_.empty()) return;
+  BlockEdges::Hint hint;
+  for (const BlockNumber block : destroyed_) {
+    bool has_any = !edges_ || edges_->is_cut_off();
+    if (!has_any) {
+      edges_->each(block, hint, [&](uint32_t /*offset*/, BlockNumber /*target*/) {
+        has_any = true;
+        return false;
+      });
+    }
+    if (has_any) slack_words_.push_back(SlackWords::all_of(block));
+  }
+  destroyed_ = {};
+  std::sort(slack_words_.begin(), slack_words_.end(), [](const SlackWords& a, const SlackWords& b) {
+    return std::pair(a.block, !a.are_all()) < std::pair(b.block, !b.are_all());
+  });
+  const auto of_same =
+      std::unique(slack_words_.begin(), slack_words_.end(),
+                  [](const SlackWords& a, const SlackWords& b) { return a.block == b.block; });
+  slack_words_.erase(of_same, slack_words_.end());
 }
 
 // The slots, and the types of objects in them and in blocks.
@@ -449,7 +478,7 @@ void ReferenceCapture::write_block_types(std::vector<BlockType> names, SnapshotW
   }
   std::erase_if(slack_words_, [&](const SlackWords& words) {
     const TypeNumber type = type_by_all_sources(words.block);
-    return type != 0 && !are_elements[type];
+    return type != 0 && !are_elements[type] && !words.are_all();
   });
   entry_of_block_.release();
   writer.on_type_names(names);

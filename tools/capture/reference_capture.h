@@ -117,6 +117,7 @@ class ReferenceCapture final : public ChunkSink {
   // Whether the word is a variable's: then it is that one's root.
   bool is_variable(const FoundWord& word);
   void add_objects(SnapshotWriter& writer);
+  void add_destroyed_objects();
   void look_for_debug_types();
   RootContext root_context() const;
   void follow_debug_types(const std::vector<BlockType>& names);
@@ -149,6 +150,7 @@ class ReferenceCapture final : public ChunkSink {
 
   TypeEntries types_;
   LargeArray<TypeNumber> entry_of_block_;
+  std::vector<BlockNumber> destroyed_;    // blocks whose objects are
   LargeArray<uint8_t> storage_of_block_;  // StorageKind; empty: not looked for
   std::vector<SlackWords> slack_words_;
   std::vector<UnusedWord> unused_words_;

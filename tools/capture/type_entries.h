@@ -46,6 +46,8 @@ class TypeEntries {
   const FirstWordFilter& first_words() const { return first_words_; }
   // 0: not known by its first words.
   TypeNumber entry_of_block(const FirstWord& first);
+  // What is known so far of an entry.
+  const BlockType& type_of(TypeNumber entry) const { return types_.all()[entries_[entry].type]; }
 
   // Of all entries. Reads files.
   std::vector<BlockType> names(const DebugFileSearch& debug_files);

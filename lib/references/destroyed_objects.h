@@ -1,0 +1,20 @@
+// Objects of std::make_shared that are destroyed: while a std::weak_ptr is left, their memory
+// stays, with the addresses that they had.
+//
+//   block ──► | vptr of std::_Sp_counted_ptr_inplace | shared_ptrs: 0 | weak_ptrs | object |
+//
+// Layout: _Sp_counted_base in libstdc++'s bits/shared_ptr_base.h; both counts are ints.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "references/block_type.h"
+
+namespace heapsnap {
+
+// Whether a block of `type`, which its vtable tells, is one. `bytes`: from its first one on; of too
+// few, false. `word`: bytes of one.
+bool is_destroyed_object(const BlockType& type, std::span<const std::byte> bytes, unsigned word);
+
+}  // namespace heapsnap
