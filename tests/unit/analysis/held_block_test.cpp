@@ -13,6 +13,17 @@
 using namespace heapsnap;
 using namespace heapsnap::test;
 
+namespace {
+
+// The first words of `frame` lie below its stack pointer.
+Thread thread_above(const HandmadeHeap& heap, uint32_t frame) {
+  Registers registers;
+  registers.stack_pointer = heap.streams.places[frame].begin + 0x80;
+  return {7, "worker", registers};
+}
+
+}  // namespace
+
 TEST_CASE("a block is explained by the ways to it, and by what would go with it") {
   HandmadeHeap heap;
   const TypeNumber session = heap.add_type("Session");
@@ -265,9 +276,7 @@ TEST_CASE("ways by words that may be stale come last, and say so") {
   heap.link(table + 50, 16, wanted);
   heap.hold(frame, wanted, 0x28);
   const SnapshotStreams streams = heap.finish();
-  Registers registers;
-  registers.stack_pointer = heap.streams.places[frame].begin + 0x80;
-  heap.snapshot.metadata.threads = {{7, "worker", registers}};
+  heap.snapshot.metadata.threads = {thread_above(heap, frame)};
   const auto held = explain_block(streams, heap.streams, heap.address_of(wanted), 10);
   REQUIRE(held);
   REQUIRE(held->paths.size() == 3);
@@ -319,9 +328,7 @@ TEST_CASE("the owner's way comes before those by words that may be stale") {
   heap.link(second, 0, wanted);
   heap.hold(frame, wanted, 0x28);
   const SnapshotStreams streams = heap.finish();
-  Registers registers;
-  registers.stack_pointer = heap.streams.places[frame].begin + 0x80;
-  heap.snapshot.metadata.threads = {{7, "worker", registers}};
+  heap.snapshot.metadata.threads = {thread_above(heap, frame)};
   const auto held = explain_block(streams, heap.streams, heap.address_of(wanted), 10);
   REQUIRE(held);
   REQUIRE(held->paths.size() == 3);
