@@ -125,17 +125,50 @@ ReferenceGraph sources_in_use(const ReferenceStreams& references, const Doubtful
       }));
 }
 
-// holding_paths() from those roots of which `belongs(index)` is true.
+// Roots, and the variable that each is of, as owners tells those apart that have no names: an index
+// into OwningRoots::places.
+struct KnownRoots {
+  std::vector<Root> roots;
+  std::vector<uint32_t> variables;
+  std::vector<bool> are_doubtful;
+
+  size_t size() const { return roots.size(); }
+};
+
+std::vector<uint32_t> variables_of(const std::vector<Root>& roots,
+                                   const std::vector<RootPlace>& places,
+                                   const OwningRoots& owning) {
+  std::vector<std::pair<AddressRange, uint32_t>> told_apart;
+  for (size_t place = places.size(); place < owning.places.size(); ++place) {
+    const RootPlace& one = owning.places[place];
+    told_apart.emplace_back(AddressRange{one.begin, one.begin + one.size}, place);
+  }
+  const auto begin_of = [](const auto& one) { return one.first.begin; };
+  std::ranges::sort(told_apart, {}, begin_of);
+  std::vector<uint32_t> variables;
+  variables.reserve(roots.size());
+  for (const Root& root : roots) {
+    const Address word = places[root.place].begin + root.offset;
+    const auto after = std::ranges::upper_bound(told_apart, word, {}, begin_of);
+    const bool is_in_one = after != told_apart.begin() && std::prev(after)->first.contains(word);
+    const bool is_nameless = places[root.place].name.empty();
+    variables.push_back(is_nameless && is_in_one ? std::prev(after)->second : root.place);
+  }
+  return variables;
+}
+
+// One shortest path from each variable that has a root of which `belongs(index)` is true.
 template <typename Belongs>
-std::vector<HoldingPath> paths_from(const std::vector<Root>& roots, Belongs belongs,
+std::vector<HoldingPath> paths_from(const KnownRoots& known, Belongs belongs,
                                     const ReferenceGraph& sources, BlockNumber block,
                                     size_t limit) {
   std::vector<uint32_t> indices;
   std::vector<Root> some;
-  for (uint32_t i = 0; i < roots.size(); ++i) {
+  for (uint32_t i = 0; i < known.size(); ++i) {
     if (!belongs(i)) continue;
     indices.push_back(i);
-    some.push_back(roots[i]);
+    some.push_back(known.roots[i]);
+    some.back().place = known.variables[i];
   }
   std::vector<HoldingPath> paths = holding_paths(sources, some, block, limit);
   for (HoldingPath& path : paths) path.root = indices[path.root];
@@ -145,65 +178,66 @@ std::vector<HoldingPath> paths_from(const std::vector<Root>& roots, Belongs belo
 // The shortest of each sort first.
 struct Ways {
   std::vector<HoldingPath> by_words_in_use;
-  std::vector<HoldingPath> doubtful;  // from other places
+  std::vector<HoldingPath> doubtful;  // of other variables
 
   size_t size() const { return by_words_in_use.size() + doubtful.size(); }
 };
 
 // At most `limit`, doubtful ones only where others leave room.
 Ways ways_to(const ReferenceStreams& references, const DoubtfulWords& doubtful,
-             const ReferenceGraph& all_sources, const std::vector<Root>& roots,
-             const std::vector<bool>& is_doubtful_root, BlockNumber block, size_t limit) {
+             const ReferenceGraph& all_sources, const KnownRoots& known, BlockNumber block,
+             size_t limit) {
   Ways ways;
   ways.by_words_in_use = paths_from(
-      roots, [&](uint32_t root) { return !is_doubtful_root[root]; },
+      known, [&](uint32_t root) { return !known.are_doubtful[root]; },
       sources_in_use(references, doubtful), block, limit);
-  std::set<uint32_t> places;
-  for (const HoldingPath& path : ways.by_words_in_use) places.insert(roots[path.root].place);
-  for (HoldingPath& path : holding_paths(all_sources, roots, block, limit)) {
+  std::set<uint32_t> variables;
+  for (const HoldingPath& path : ways.by_words_in_use) {
+    variables.insert(known.variables[path.root]);
+  }
+  const auto is_any = [](uint32_t) { return true; };
+  for (HoldingPath& path : paths_from(known, is_any, all_sources, block, limit)) {
     if (ways.size() == limit) break;
-    if (!places.contains(roots[path.root].place)) ways.doubtful.push_back(std::move(path));
+    if (variables.contains(known.variables[path.root])) continue;
+    ways.doubtful.push_back(std::move(path));
   }
   return ways;
 }
 
-// Puts the shortest way from what owns the block, as owners counts, among the others, if it is one
-// root alone: `limit` roots may be nearer.
-void add_owner(const ReferenceStreams& references, const DoubtfulWords& doubtful,
-               const OwnedBlocks& owned, const BlockSizes& sizes, const std::vector<Root>& roots,
-               const std::vector<bool>& is_doubtful_root, BlockNumber block, size_t limit,
-               Ways& ways) {
+// The roots of what owns the block alone, as owners counts; none where several do, or nobody.
+std::vector<bool> roots_of_owner(const OwnedBlocks& owned, const BlockSizes& sizes,
+                                 const KnownRoots& known, BlockNumber block) {
   const OwningRoots& owning = owned.owning;
   const uint32_t leading =
       find_leading_roots(owned.graph, owning.roots, owning.places.size(), sizes).of_blocks[block];
-  if (leading == LeadingRoots::kNobody || LeadingRoots::is_several(leading)) return;
-  std::vector<AddressRange> told_apart;  // places that are one with the owner, and no root's own
-  for (size_t place = references.places.size(); place < owning.first.size(); ++place) {
-    const RootPlace& one = owning.places[place];
-    if (owning.first[place] == leading - 1) told_apart.push_back({one.begin, one.begin + one.size});
+  std::vector<bool> are_owners(known.size());
+  if (leading == LeadingRoots::kNobody || LeadingRoots::is_several(leading)) return are_owners;
+  for (size_t i = 0; i < known.size(); ++i) {
+    are_owners[i] = owning.first[known.variables[i]] == leading - 1;
   }
-  std::ranges::sort(told_apart, {}, &AddressRange::begin);
-  const auto is_owner = [&](uint32_t index) {
-    const Root& root = roots[index];
-    if (owning.first[root.place] == leading - 1) return true;
-    const Address word = references.places[root.place].begin + root.offset;
-    const auto after = std::ranges::upper_bound(told_apart, word, {}, &AddressRange::begin);
-    return after != told_apart.begin() && std::prev(after)->contains(word);
-  };
+  return are_owners;
+}
+
+// Puts the shortest way from the owner among the others: `limit` roots may be nearer.
+void add_owner(const ReferenceStreams& references, const DoubtfulWords& doubtful,
+               const OwnedBlocks& owned, const KnownRoots& known,
+               const std::vector<bool>& are_owners, BlockNumber block, size_t limit, Ways& ways) {
+  const auto is_owner = [&](uint32_t root) { return are_owners[root]; };
   for (const auto* some : {&ways.by_words_in_use, &ways.doubtful}) {
     if (std::ranges::any_of(*some, is_owner, &HoldingPath::root)) return;
   }
   std::vector<HoldingPath>* among = &ways.by_words_in_use;
   std::vector<HoldingPath> found = paths_from(
-      roots, [&](uint32_t root) { return !is_doubtful_root[root] && is_owner(root); },
+      known, [&](uint32_t root) { return !known.are_doubtful[root] && is_owner(root); },
       sources_in_use(references, doubtful), block, 1);
   if (found.empty()) {
     among = &ways.doubtful;
-    found = paths_from(roots, is_owner, reversed(owned.graph), block, 1);
+    found = paths_from(known, is_owner, reversed(owned.graph), block, 1);
   }
   if (found.empty()) return;
-  if (ways.size() >= limit)
+  if (ways.size() >= limit) {
     (ways.doubtful.empty() ? ways.by_words_in_use : ways.doubtful).pop_back();
+  }
   const auto is_longer = [&](const HoldingPath& path) {
     return path.blocks.size() > found.front().blocks.size();
   };
@@ -248,39 +282,41 @@ std::optional<HeldBlock> explain_block(const SnapshotStreams& streams,
   result.offset = address - found->address;
   const BlockNumber number = found->number;
 
-  ReferenceGraph graph = read_graph(references);
-  const std::vector<Root> roots = checked_roots(references, graph.blocks());
   const unsigned word = word_size(streams.metadata->process.machine);
-  const BlockColumns columns = read_block_columns(streams, graph.blocks());
-  const DoubtfulWords doubtful(references, columns.sizes, roots, word);
-  const std::vector<bool> is_doubtful_root =
-      doubtful.of_roots(roots, references.places, streams.metadata->threads);
+  const BlockColumns columns = read_block_columns(streams, std::nullopt);
+  const auto blocks = static_cast<BlockNumber>(columns.sizes.size());
+  // As owners and types count: what a root owns is not kept by a frame that works on it.
+  const OwnedBlocks owned = owned_blocks(streams, references, columns.sizes);
+  KnownRoots known{checked_roots(references, blocks), {}, {}};
+  known.variables = variables_of(known.roots, references.places, owned.owning);
+  const DoubtfulWords doubtful(references, columns.sizes, known.roots, word);
+  known.are_doubtful = doubtful.of_roots(known.roots, references.places, streams.metadata->threads);
   Ways ways;
   std::vector<BlockNumber> sources;
   {
+    ReferenceGraph graph = read_graph(references);
     const ReferenceGraph back = reversed(graph);
-    ways = ways_to(references, doubtful, back, roots, is_doubtful_root, number, limit);
+    if (owned.owning.reached.contains(number)) graph.release();
+    ways = ways_to(references, doubtful, back, known, number, limit);
     const std::span<const BlockNumber> all = back.targets(number);
     sources.assign(all.begin(), all.end());
+    if (ways.size() == 0) {
+      result.retained = retained_by(streams, graph, targets_of(known.roots), number, true);
+    }
   }
   std::sort(sources.begin(), sources.end());
   sources.erase(std::unique(sources.begin(), sources.end()), sources.end());
   std::erase(sources, number);
   result.source_count = sources.size();
   sources.resize(std::min(sources.size(), limit));
-  const bool is_held = ways.size() != 0;
-  if (!is_held) result.retained = retained_by(streams, graph, targets_of(roots), number, true);
-  graph.release();
-  if (is_held) {
-    // As owners and types count: what a root owns is not kept by a frame that works on it.
-    const OwnedBlocks owned = owned_blocks(streams, references, columns.sizes);
+  std::vector<bool> are_owners(known.size());
+  if (ways.size() != 0) {
     std::vector<BlockNumber> starts;
     for (const PlacedRoot& root : owned.owning.roots) starts.push_back(root.target);
-    add_owner(references, doubtful, owned, columns.sizes, roots, is_doubtful_root, number, limit,
-              ways);
+    are_owners = roots_of_owner(owned, columns.sizes, known, number);
+    add_owner(references, doubtful, owned, known, are_owners, number, limit, ways);
     result.retained = retained_by(streams, owned.graph, starts, number, false);
   } else if (has_collector(streams)) {
-    const OwnedBlocks owned = owned_blocks(streams, references, columns.sizes);
     result.is_garbage = owned.garbage.has(number);
   }
 
@@ -320,10 +356,10 @@ std::optional<HeldBlock> explain_block(const SnapshotStreams& streams,
     result.sources.push_back(step_between(source, number, source));
   }
   for (const HoldingPath& path : paths) {
-    const Root& root = roots[path.root];
-    HeldPath held{root.place, {}};
+    const Root& root = known.roots[path.root];
+    HeldPath held{root.place, are_owners[path.root], {}};
     held.steps.push_back({facts[path.blocks.front()], root.offset, root.interior,
-                          static_cast<bool>(is_doubtful_root[path.root])});
+                          static_cast<bool>(known.are_doubtful[path.root])});
     for (size_t i = 1; i < path.blocks.size(); ++i) {
       held.steps.push_back(step_between(path.blocks[i - 1], path.blocks[i], path.blocks[i]));
     }

@@ -1,5 +1,5 @@
-// Why one block is there: what it is, the shortest ways from roots to it, that from the root which
-// owns it (owning_roots.h) among them, and what would go with it.
+// Why one block is there: what it is, the shortest ways from roots to it, one of each variable,
+// that from the root which owns it (owning_roots.h) among them, and what would go with it.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,8 @@ struct HeldStep {
 };
 
 struct HeldPath {
-  uint32_t place = 0;  // index into the places
+  uint32_t place = 0;     // index into the places
+  bool is_owner = false;  // what it begins in owns the block alone, as owners counts
   std::vector<HeldStep> steps;
 };
 

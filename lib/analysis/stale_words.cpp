@@ -175,15 +175,15 @@ void StaleWords::read_types(const ReferenceStreams& references) {
     bool are_told = false;  // the type is
     bool is_array = false;
     NodeLinks links;
-    uint64_t pointers = 0;
   };
+  const BlockType unknown;
   std::vector<Words> words;
   for (const BlockType& type : references.types) {
     const NodeLinks links = node_links(type);
     const bool is_array =
         type.source == TypeSource::kStructure && type.name == to_string(StorageKind::kArray);
-    words.push_back({has_no_addresses(type), type.is_exact || links.are_all, is_told(type),
-                     is_array, links, type.pointers});
+    words.push_back(
+        {has_no_addresses(type), type.is_exact || links.are_all, is_told(type), is_array, links});
   }
   const auto blocks = static_cast<BlockNumber>(sizes_.size());
   const auto read = [&](BlockNumber block, TypeNumber type) {
@@ -198,7 +198,8 @@ void StaleWords::read_types(const ReferenceStreams& references) {
     if (known.are_text) {
       texts_.insert(block);
     } else {
-      assign_kind(block, type, known.are_told, known.pointers);
+      assign_kind(block, type, type < words.size() ? references.types[type] : unknown,
+                  known.are_told);
     }
   };
   BlockNumber next = 0;
@@ -241,18 +242,26 @@ void StaleWords::find_smaller_kinds(const std::vector<BlockType>& types) {
   }
 }
 
-void StaleWords::assign_kind(BlockNumber block, TypeNumber type, bool is_told, uint64_t pointers) {
+// Of a block of so many usable bytes. A larger one than malloc gives for the object has more in it.
+size_t StaleWords::object_words(uint64_t object, uint64_t usable) const {
+  constexpr uint64_t kMostMore = 32;
+  const bool fits = object != 0 && object <= usable && usable - object < kMostMore;
+  return fits ? (object + word_ - 1) / word_ : SIZE_MAX;
+}
+
+void StaleWords::assign_kind(BlockNumber block, TypeNumber number, const BlockType& type,
+                             bool is_told) {
   const size_t words = sizes_[block] / word_;
   if (words == 0 || words > kLargestStructure / word_) return;
   const auto of_size = static_cast<KindNumber>(words);
   if (!is_told) ++kinds_[of_size].blocks;
   kind_of_[block] = of_size;
-  if (type == 0) return;
-  const auto [kind, is_new] = typed_kinds_.try_emplace({type, words}, of_size);
+  if (number == 0) return;
+  const auto [kind, is_new] = typed_kinds_.try_emplace({number, words}, of_size);
   if (is_new && kinds_.size() <= std::numeric_limits<KindNumber>::max()) {
     kind->second = static_cast<KindNumber>(kinds_.size());
-    kinds_.push_back(
-        {0, words, holding_.size(), is_told ? kNotCompared : of_size, kNotCompared, pointers});
+    kinds_.push_back({0, words, holding_.size(), is_told ? kNotCompared : of_size, kNotCompared,
+                      type.pointers, object_words(type.bytes, sizes_[block])});
     holding_.resize(holding_.size() + words);
   }
   kind_of_[block] = kind->second;
@@ -303,6 +312,7 @@ bool StaleWords::contains(uint64_t source, uint32_t offset, BlockNumber target) 
   if (source >= texts_.blocks()) return false;
   const auto block = static_cast<BlockNumber>(source);
   if (texts_.contains(block) || is_slack(block, offset)) return true;
+  if (offset >= kind_of(block).object_words) return true;
   if (offset < kNodeWords && links_[offset].contains(block)) return false;
   const bool is_known =
       exact_.contains(block) || arrays_.contains(block) || is_declared(block, offset);

@@ -11,6 +11,7 @@
 //     in what a deque does not use (SlackWords), unless most blocks of that size whose type is not
 //     known hold an address there: then it may be the chunk of an arena, or a node with an array,
 //     that three pointers lead into as into a vector;
+//   - in what malloc gave an object beyond its size by debug information;
 //   - in an object that is destroyed, whose memory a std::weak_ptr keeps (SlackWords::all_of);
 //   - in the half of a std::string's buffer that it does not use (UnusedWord);
 //   - one at whose place fewer than one in eight of the blocks of that type and size hold an
@@ -72,7 +73,8 @@ class StaleWords {
     KindNumber of_size = kNotCompared;
     // Nodes of the same type that are 16 bytes smaller, where these are few.
     KindNumber smaller = kNotCompared;
-    uint64_t pointers = 0;  // BlockType's
+    uint64_t pointers = 0;           // BlockType's
+    size_t object_words = SIZE_MAX;  // as far as an object reaches, where that is known
   };
 
   // Blocks of a size and no known type, without slack words, of which others have some.
@@ -83,8 +85,8 @@ class StaleWords {
   };
 
   void read_types(const ReferenceStreams& references);
-  // `is_told`: the type is, by the program or its runtime. `pointers`: BlockType's.
-  void assign_kind(BlockNumber block, TypeNumber type, bool is_told, uint64_t pointers);
+  // `is_told`: the type is, by the program or its runtime.
+  void assign_kind(BlockNumber block, TypeNumber number, const BlockType& type, bool is_told);
   // The references from `begin` to `end` are of the block `i` of the batch.
   void find_heads(const ReferenceBatch& batch, size_t i, size_t begin, size_t end);
   OfSize* compared_with_slack(uint64_t block);
@@ -93,6 +95,7 @@ class StaleWords {
   void find_larger_nodes(const ReferenceBatch& batch, size_t i, size_t begin, size_t end);
   bool is_of_container(BlockNumber block) const;
   const Kind& kind_of(uint64_t block) const;
+  size_t object_words(uint64_t object, uint64_t usable) const;
   void find_smaller_kinds(const std::vector<BlockType>& types);
   // Of two nodes, one of which leads to the other.
   void compare_sizes(BlockNumber node, BlockNumber next);

@@ -288,6 +288,7 @@ constexpr FieldDecision kDecisions[] = {
     {"types", "part", kTypeName},
     {"types", "is_exact", kKeep},
     {"types", "pointers", kKeep},
+    {"types", "bytes", kKeep},
     {"slack_words", "block", kKeep},
     {"slack_words", "first", kKeep},
     {"slack_words", "used_from", kKeep},

@@ -36,6 +36,7 @@ struct BlockType {
   // A bit for each of an object's first 64 words that debug information declares to be a pointer;
   // of arrays that are all containers', all bits: each word may be an element's.
   uint64_t pointers = 0;
+  uint64_t bytes = 0;  // of an object, by debug information; 0: not known, or not always the same
   bool operator==(const BlockType&) const = default;
 };
 

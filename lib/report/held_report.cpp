@@ -99,7 +99,9 @@ void print_path(Writer& out, const ReferenceReportInput& input, const HeldPath& 
   constexpr size_t kLinesShown = 24;
   const RootPlace place = start_of(input, path);
   out.write("\n");
-  print_lines(out, "  ", ink.bold(root_label(input.metadata, place)), width);
+  print_lines(out, "  ",
+              ink.bold(root_label(input.metadata, place)) + (path.is_owner ? ": its owner" : ""),
+              width);
   const std::vector<std::string> lines =
       lines_of(input, path, place.begin.is_null() || is_nameless_variable(place));
   for (size_t i = 0; i < lines.size(); ++i) {
@@ -223,18 +225,21 @@ void print_held_block(Writer& out, const ReferenceReportInput& input, const Held
               fmt::format("The shortest way from each root, the nearest roots first{}.",
                           some_may_be_stale ? ", those that may be stale last" : ""),
               width);
-  for (const HeldPath& path : held.paths) print_path(out, input, path, ink, width);
+  const auto first_stale = std::ranges::find_if(held.paths, may_be_stale);
+  for (auto path = held.paths.begin(); path != held.paths.end(); ++path) {
+    const bool is_first_stale = path == first_stale && path != held.paths.begin();
+    if (is_first_stale) out.write("\n" + ink.bold("May be stale") + "\n");
+    print_path(out, input, *path, ink, width);
+  }
   if (some_may_be_stale) {
     out.write("\n");
     print_lines(
         out, "  ",
-        "May be stale: a word where few blocks of that size hold an address, behind the "
-        "end of a text, in what a string, vector or deque does not use of its memory, in "
-        "what malloc gave a vector or node of a container beyond what that asked for, or "
-        "below its thread's stack pointer; or on a stack of a language runtime of which it "
-        "is not known where it ends; or one that leads to a node of a container and is not "
-        "the container's own, as an iterator. It is probably left over from earlier use, or "
-        "only looks at the block.",
+        "A word may be stale where few blocks of that size hold an address, behind the end of a "
+        "text, in memory that a string, vector, deque, node or object has and does not use, in an "
+        "object that is destroyed, below its thread's stack pointer, or on a language runtime's "
+        "stack whose end is not known: it is probably left over from earlier use. One that leads "
+        "to a container's node and is not the container's own, as an iterator, only looks at it.",
         width);
     const bool some_into_context =
         std::any_of(held.paths.begin(), held.paths.end(),
@@ -267,6 +272,7 @@ void print_json_held_block(Writer& out, const ReferenceReportInput& input, const
   for (const HeldPath& path : held.paths) {
     json.begin_object();
     write_json_root(json, start_of(input, path));
+    json.member("owner", path.is_owner);
     json.key("steps");
     json.begin_array();
     for (const HeldStep& step : path.steps) write_json_step(json, input, step);

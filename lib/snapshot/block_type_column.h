@@ -29,6 +29,7 @@ struct TableOf<BlockType> {
     column("part", row.part);
     column("is_exact", row.is_exact);
     column("pointers", row.pointers);
+    column("bytes", row.bytes);
   }
 };
 

@@ -1,5 +1,5 @@
 // Keeps objects without vtables in structures of all kinds, and says how many blocks of each type
-// there are (typed_block_count.h), "held ADDRESS in a vector" of an object, and then "ready", until
+// there are (typed_block_count.h), "held ADDRESS VARIABLE" of two objects, and then "ready", until
 // standard input ends. Built with debug information, which alone knows these types.
 #include "typed_holder.h"
 
@@ -215,15 +215,25 @@ void fill_containers() {
   some("std::string characters", 1);
 }
 
-// Vectors of which few hold anything.
+// Vectors of which few hold anything, and objects with an array of pointers that few set.
 struct Visitor {
   long values[13] = {};
 };
+struct Table {
+  Table* next = nullptr;
+  Visitor* chairs[9] = {};
+};
 std::vector<std::vector<Visitor*>> g_seats(40, std::vector<Visitor*>(16));
+Table* g_tables;
 
-Visitor* fill_seats() {
+const Visitor* fill_seats() {
   some("shop::Visitor*[]", 40);
   return g_seats[20][7] = one("shop::Visitor", new Visitor);
+}
+
+const Visitor* fill_tables() {
+  for (int i = 0; i < 40; ++i) g_tables = one("shop::Table", new Table{g_tables});
+  return g_tables->chairs[5] = one("shop::Visitor", new Visitor);
 }
 
 // Declared here, defined elsewhere.
@@ -285,9 +295,10 @@ void run() {
     hotel.rooms.push_back(guest);
   }
   one("shop::Guest*[]", hotel.rooms.data());
-  const void* const visitor = fill_seats();
+  const void* const in_vector = fill_seats();
+  const void* const in_array = fill_tables();
   typed_block_count::print();
-  std::printf("held %p in a vector\nready\n", visitor);
+  std::printf("held %p g_seats\nheld %p g_tables\nready\n", in_vector, in_array);
   std::fflush(stdout);
   wait_for_end(&hotel);
 }

@@ -240,16 +240,25 @@ uint64_t DebugTypeCapture::pointers_of(const DebugType& type) const {
   constexpr uint64_t kMostWords = 64;
   uint64_t words = 0;
   for (const PointerMember& pointer : type.pointers) {
-    const uint64_t word = pointer.offset / word_;
-    if (pointer.offset % word_ == 0 && word < kMostWords) words |= uint64_t{1} << word;
+    uint64_t offset = pointer.offset;
+    for (uint64_t i = 0; i < pointer.count && offset / word_ < kMostWords; ++i) {
+      if (offset % word_ == 0) words |= uint64_t{1} << (offset / word_);
+      if (pointer.stride == 0) break;
+      offset += pointer.stride;
+    }
   }
   return words;
 }
 
-uint64_t DebugTypeCapture::pointers_of(const std::string& name) const {
-  const auto found = classes_.find(name);
-  if (found == classes_.end() || !debug_types_) return 0;
-  return pointers_of(debug_types_->graph().types[found->second]);
+void DebugTypeCapture::describe(BlockType& named, const DebugType& type) const {
+  named.pointers = pointers_of(type);
+  named.bytes = type.is_open_ended ? 0 : type.size;
+}
+
+void DebugTypeCapture::describe(BlockType& named) const {
+  const auto found = classes_.find(named.name);
+  if (found == classes_.end() || !debug_types_) return;
+  describe(named, debug_types_->graph().types[found->second]);
 }
 
 TypeNumber DebugTypeCapture::type_of(BlockNumber block) {
@@ -285,7 +294,7 @@ TypeNumber DebugTypeCapture::number_of(const TypedBlock& typed) {
   const DebugType& type = debug_types_->graph().types[typed.type];
   BlockType named{type.name, type_modules_[typed.type], TypeSource::kDebugInfo};
   switch (typed.shape) {
-    case BlockShape::kObject: named.pointers = pointers_of(type); break;
+    case BlockShape::kObject: describe(named, type); break;
     case BlockShape::kArray: named.name += "[]"; break;
     case BlockShape::kText: named.name = to_string(text_of(type.size)); break;
     case BlockShape::kBuckets: named.name = to_string(StorageKind::kHashBuckets); break;

@@ -69,8 +69,8 @@ class DebugTypeCapture {
   bool knows_any(BlockNumber first, size_t count) const {
     return typing_ && typing_->has_claims(first, count);
   }
-  // BlockType::pointers of a class that a vtable names; 0: not known.
-  uint64_t pointers_of(const std::string& name) const;
+  // Says of a class that a vtable names which pointers it has, and its size, if these are known.
+  void describe(BlockType& named) const;
   // Whether it says no more than that there are numbers or characters.
   bool is_plain(TypeNumber type) const { return is_plain_[type]; }
   // When type_of() has been asked of all blocks.
@@ -95,6 +95,7 @@ class DebugTypeCapture {
   static void ask_for_words(const Known& known, std::vector<Asked>& asked);
   void read(const Source& source, Asked& asked, Claims& claims);
   uint64_t pointers_of(const DebugType& type) const;
+  void describe(BlockType& named, const DebugType& type) const;
   TypeNumber number_of(const TypedBlock& typed);
   void follow(const Known& known, const Claims& claims);
 

@@ -458,7 +458,7 @@ void ReferenceCapture::write_block_types(std::vector<BlockType> names, SnapshotW
     writer.on_block_types(types);
   }
   for (BlockType& type : names) {
-    if (type.source == TypeSource::kVtable) type.pointers = debug_types_->pointers_of(type.name);
+    if (type.source == TypeSource::kVtable) debug_types_->describe(type);
   }
   names.emplace_back();  // for StorageKind::kNone
   for (int kind = 1; kind < kStorageKindCount; ++kind) {

@@ -333,8 +333,35 @@ TEST_CASE("the owner's way comes before those by words that may be stale") {
   REQUIRE(held);
   REQUIRE(held->paths.size() == 3);
   CHECK(held->paths[0].steps.front().block.number == inside);
+  CHECK_FALSE(held->paths[0].is_owner);
   CHECK(held->paths[1].steps.front().block.number == first);
+  CHECK(held->paths[1].is_owner);
   CHECK(held->paths[2].place == frame);
+}
+
+TEST_CASE("of variables without names, each has a way of its own") {
+  HandmadeHeap heap;
+  const uint32_t section = heap.add_place(RootKind::kVariable, "");
+  heap.streams.places[section].size = 0x1000;
+  const BlockNumber wanted = heap.add(72);
+  std::vector<BlockNumber> tables;
+  for (uint64_t offset = 0; offset < 0xc00; offset += 0x400) {
+    const BlockNumber table = heap.add(40 + 16 * offset);
+    heap.hold(section, table, offset);
+    heap.hold(section, table, offset + 8);  // a word more of the same variable
+    heap.link(table, 0, wanted);
+    tables.push_back(table);
+  }
+  const SnapshotStreams streams = heap.finish();
+  const auto held = explain_block(streams, heap.streams, heap.address_of(wanted), 10);
+  REQUIRE(held);
+  std::vector<BlockNumber> found;
+  for (const HeldPath& path : held->paths) {
+    found.push_back(path.steps.front().block.number);
+    CHECK_FALSE(path.is_owner);  // all together
+  }
+  std::ranges::sort(found);
+  CHECK(found == tables);
 }
 
 TEST_CASE("references of other blocks than the snapshot's are refused, before anything is asked") {

@@ -70,6 +70,48 @@ TEST_CASE("a pointer that debug information declares owns, however few objects h
   }
 }
 
+TEST_CASE("what malloc gave an object beyond its size owns nothing that something else owns") {
+  struct Case {
+    uint64_t bytes;  // of an object, by debug information
+    bool is_known;   // that the word is none of its own
+  };
+  for (const Case each : {Case{0, false}, Case{32, true}, Case{33, false}, Case{8, false}}) {
+    CAPTURE(each.bytes);
+    HandmadeHeap heap;
+    const TypeNumber order = heap.add_type("Order", TypeSource::kDebugInfo);
+    heap.streams.types[order].bytes = each.bytes;
+    const BlockNumber orders[] = {heap.add(40, order), heap.add(40, order)};
+    const BlockNumber upload = heap.add(5000);
+    for (const BlockNumber one : orders) {
+      heap.hold(heap.add_place(RootKind::kVariable, "g_order"), one);
+      heap.link(one, 32, upload);
+    }
+    heap.hold(heap.add_place(RootKind::kVariable, "g_upload"), upload);
+    const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+    const OwnerNode& first = tree.nodes[tree.children[0][0]];
+    CHECK(first.retained == Tally{1, 5000});
+    CHECK(first.kind == (each.is_known ? OwnerNode::Kind::kPlace : OwnerNode::Kind::kSeveral));
+  }
+}
+
+TEST_CASE("an object that is destroyed owns nothing that something else owns") {
+  for (const bool is_destroyed : {false, true}) {
+    CAPTURE(is_destroyed);
+    HandmadeHeap heap;
+    const TypeNumber shared = heap.add_type("std::_Sp_counted_ptr_inplace<Look>");
+    const BlockNumber look = heap.add(40, shared);
+    const BlockNumber note = heap.add(5000);
+    heap.hold(heap.add_place(RootKind::kVariable, "g_looks"), look);
+    heap.hold(heap.add_place(RootKind::kVariable, "g_notes"), note);
+    heap.link(look, 16, note);
+    if (is_destroyed) heap.streams.slack_words = {SlackWords::all_of(look)};
+    const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+    const OwnerNode& first = tree.nodes[tree.children[0][0]];
+    CHECK(first.retained == Tally{1, 5000});
+    CHECK(first.kind == (is_destroyed ? OwnerNode::Kind::kPlace : OwnerNode::Kind::kSeveral));
+  }
+}
+
 TEST_CASE(
     "a container in a block of its own owns its nodes, whatever else has blocks of that size") {
   for (const uint32_t others : {0U, 100U}) {

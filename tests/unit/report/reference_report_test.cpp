@@ -218,7 +218,7 @@ TEST_CASE("a variable without a name is where its words are") {
   REQUIRE(held);
   const std::string why =
       printed_by([&](Writer& out) { print_held_block(out, input, *held, TextStyle{}); });
-  CHECK(says(why, "  server+0x91f8\n    → 0x"));
+  CHECK(says(why, "  server+0x91f8: its owner\n    → 0x"));
 }
 
 TEST_CASE("why shows each step to the block") {
@@ -230,7 +230,7 @@ TEST_CASE("why shows each step to the block") {
       printed_by([&](Writer& out) { print_held_block(out, reported.input(), *held, TextStyle{}); });
 
   CHECK(says(text, "24 bytes; the address is 3 bytes into it\n"));
-  CHECK(says(text, "  g_cache in server\n    +0x8 → "));
+  CHECK(says(text, "  g_cache in server: its owner\n    +0x8 → "));
   CHECK(says(text, "    +0x0 → "));
   CHECK(says(text, " Session\\x1b of 40 bytes\n    +0x18 → "));
   const std::string json =
@@ -294,7 +294,7 @@ TEST_CASE("why shows the first and the last of many steps that are alike") {
     print_held_block(out, {heap.snapshot.metadata, heap.streams, recorded, "a.hsnap"}, *held,
                      {.color = false, .width = 100});
   });
-  CHECK(says(text, "  g_list\n    +0x0 → "));
+  CHECK(says(text, "  g_list: its owner\n    +0x0 → "));
   CHECK(says(text,
              " Node of 40 bytes\n    … 998 more like it, each at +0x0 of the one before\n"
              "    +0x0 → "));

@@ -125,9 +125,9 @@ class Sample {
         {"Thread", "", TypeSource::kRuntime, "DATA", "VM/thread", true}};
     writer_.on_type_names(types);
     for (const BlockType& type : types) {
-      line("types name={} module={} source={} builtin={} part={} is_exact={} pointers={}",
+      line("types name={} module={} source={} builtin={} part={} is_exact={} pointers={} bytes={}",
            hex(type.name), hex(type.module), static_cast<int>(type.source), hex(type.builtin),
-           hex(type.part), type.is_exact ? 1 : 0, type.pointers);
+           hex(type.part), type.is_exact ? 1 : 0, type.pointers, type.bytes);
     }
     const std::vector<SlackWords> slack = {{0, 3}, {1500, 250, 2, 40}, {2999, 0}};
     writer_.on_slack_words(slack);
