@@ -17,6 +17,8 @@ namespace {
 
 // Of more roots than these, names say little of the rest: the first one is where to look.
 constexpr size_t kFew = 8;
+// Roots of a group that are named one by one.
+constexpr size_t kMostNamed = 16;
 
 }  // namespace
 
@@ -91,6 +93,19 @@ std::string OwnerLabels::of_several(uint32_t number, size_t width) const {
   return cut_name(kSeveralRoots, width);
 }
 
+std::string OwnerLabels::names_of_several(uint32_t number, size_t width) const {
+  const std::vector<uint32_t>& group = groups_.at(number);
+  if (of_several(number, width) == several_of(group, group.size())) return {};
+  const size_t named = std::min(kMostNamed, group.size());
+  std::string text;
+  for (size_t i = 0; i < named; ++i) {
+    if (i != 0) text += ", ";
+    text += short_root_label(metadata_, places_[group[i]], threads_of(group[i]));
+  }
+  const size_t more = group.size() - named;
+  return more == 0 ? text : text + fmt::format(" and {} more", count_text(more));
+}
+
 void OwnerLabels::write_json_place(JsonWriter& json, uint32_t place) const {
   const uint32_t threads = threads_of(place);
   if (threads == 1) return write_json_root(json, places_[place]);
@@ -105,7 +120,6 @@ void OwnerLabels::write_json_place(JsonWriter& json, uint32_t place) const {
 
 void OwnerLabels::write_json_several(JsonWriter& json, uint32_t number) const {
   const std::vector<uint32_t>& group = groups_.at(number);
-  constexpr size_t kMostNamed = 16;
   json.member("root", "");
   json.member("kind", "several");
   json.member("root_count", group.size());

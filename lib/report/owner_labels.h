@@ -38,6 +38,8 @@ class OwnerLabels {
   std::string of_place(uint32_t place, size_t width) const;
   // Of the roots of a group.
   std::string of_several(uint32_t group, size_t width) const;
+  // Their names, of a few; "" where of_several() has them all.
+  std::string names_of_several(uint32_t group, size_t width) const;
 
   // The members of a root; of a group "kind", "roots" and "root_count".
   void write_json_place(JsonWriter& json, uint32_t place) const;

@@ -198,6 +198,7 @@ class OwnerLines {
                            percent_text(node.retained.bytes, tree_.in_use.bytes),
                            std::string(2 * depth, ' ')) +
                (depth == 0 ? ink_.bold(label) : label) + "\n");
+    if (depth == 0 && listing_.depth != 0) print_names(node);
     if (listing_.depth != 0 && passes_on(index, depth)) {
       print_children(index, depth + 1, left);
     } else if (left != 0) {
@@ -205,6 +206,21 @@ class OwnerLines {
     } else if (!tree_.children[index].empty()) {
       left_out_.is_deeper = true;
     }
+  }
+
+  // Of several roots, where these have much and the row has no room for all names.
+  void print_names(const OwnerNode& node) {
+    constexpr double kMuch = 0.01;
+    const double least = kMuch * static_cast<double>(tree_.in_use.bytes);
+    if (node.kind != OwnerNode::Kind::kSeveral ||
+        static_cast<double>(node.retained.bytes) < least) {
+      return;
+    }
+    const std::string count = ", " + count_text(node.retained.count, "block", "blocks");
+    const std::string names =
+        labels_.names_of_several(node.place, room_of(0) - display_width(count));
+    if (names.empty()) return;
+    print_lines(out_, std::string(front_width(1), ' '), "of " + names, width_);
   }
 
   // Whether an object of a language runtime says little, as nearly all is held by what it leads to.

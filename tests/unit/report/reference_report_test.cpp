@@ -221,6 +221,30 @@ TEST_CASE("a variable without a name is where its words are") {
   CHECK(says(why, "  server+0x91f8: its owner\n    → 0x"));
 }
 
+TEST_CASE("each root of what several own together is named, if not in the row, then below it") {
+  for (const int variables : {2, 9, 20}) {
+    HandmadeHeap heap;
+    const BlockNumber shared = heap.add(5000);
+    for (int i = 0; i < variables; ++i) {
+      const uint32_t place = heap.add_place(RootKind::kVariable, "g_index_" + std::to_string(i));
+      heap.hold(place, shared);
+    }
+    heap.snapshot.metadata.references.emplace().is_complete = true;
+    const SnapshotStreams streams = heap.finish();
+    const RecordedStacks recorded;
+    const OwnerTree tree = make_owner_tree(streams, heap.streams);
+    const std::string text = printed_by([&](Writer& out) {
+      print_owners(out, {heap.snapshot.metadata, heap.streams, recorded, "a.hsnap"}, tree,
+                   {.depth = 1}, {.color = false, .width = 200});
+    });
+    const std::string below = "                         of g_index_0, g_index_1, ";
+    CHECK(says(text, "g_index_0 and g_index_1 together") == (variables == 2));
+    CHECK(says(text, below.c_str()) == (variables > 2));
+    CHECK(says(text, "g_index_8\n") == (variables == 9));
+    CHECK(says(text, " and 4 more\n") == (variables == 20));
+  }
+}
+
 TEST_CASE("why shows each step to the block") {
   const ReportedHeap reported;
   const Address name = reported.heap.address_of(2);
