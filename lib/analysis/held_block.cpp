@@ -131,6 +131,7 @@ struct KnownRoots {
   std::vector<Root> roots;
   std::vector<uint32_t> variables;
   std::vector<bool> are_doubtful;
+  std::vector<bool> are_owners;  // of what owns the block that is asked for alone
 
   size_t size() const { return roots.size(); }
 };
@@ -220,9 +221,9 @@ std::vector<bool> roots_of_owner(const OwnedBlocks& owned, const BlockSizes& siz
 
 // Puts the shortest way from the owner among the others: `limit` roots may be nearer.
 void add_owner(const ReferenceStreams& references, const DoubtfulWords& doubtful,
-               const OwnedBlocks& owned, const KnownRoots& known,
-               const std::vector<bool>& are_owners, BlockNumber block, size_t limit, Ways& ways) {
-  const auto is_owner = [&](uint32_t root) { return are_owners[root]; };
+               const OwnedBlocks& owned, const KnownRoots& known, BlockNumber block, size_t limit,
+               Ways& ways) {
+  const auto is_owner = [&](uint32_t root) { return known.are_owners[root]; };
   for (const auto* some : {&ways.by_words_in_use, &ways.doubtful}) {
     if (std::ranges::any_of(*some, is_owner, &HoldingPath::root)) return;
   }
@@ -265,63 +266,14 @@ Tally retained_by(const SnapshotStreams& streams, const ReferenceGraph& graph,
   return result;
 }
 
-}  // namespace
-
-std::optional<HeldBlock> explain_block(const SnapshotStreams& streams,
-                                       const ReferenceStreams& references, Address address,
-                                       size_t limit) {
-  const auto found = find_block(streams, address);
-  if (!found) return std::nullopt;
-  HeldBlock result;
-  result.block = *found;
-  const std::vector<ThreadCache>& caches = streams.metadata->heap.thread_caches;
-  result.block.is_thread_cache =
-      found->is_mallocs_own && std::ranges::any_of(caches, [&](const ThreadCache& cache) {
-        return cache.tcache == found->address;
-      });
-  result.offset = address - found->address;
-  const BlockNumber number = found->number;
-
+// Says of the paths and of the blocks that point to `result.block` what they are, and which words
+// of them lead on.
+void add_steps(const SnapshotStreams& streams, const ReferenceStreams& references,
+               const DoubtfulWords& doubtful, const KnownRoots& known,
+               const std::vector<HoldingPath>& paths, const std::vector<BlockNumber>& sources,
+               HeldBlock& result) {
+  const BlockNumber number = result.block.number;
   const unsigned word = word_size(streams.metadata->process.machine);
-  const BlockColumns columns = read_block_columns(streams, std::nullopt);
-  const auto blocks = static_cast<BlockNumber>(columns.sizes.size());
-  // As owners and types count: what a root owns is not kept by a frame that works on it.
-  const OwnedBlocks owned = owned_blocks(streams, references, columns.sizes);
-  KnownRoots known{checked_roots(references, blocks), {}, {}};
-  known.variables = variables_of(known.roots, references.places, owned.owning);
-  const DoubtfulWords doubtful(references, columns.sizes, known.roots, word);
-  known.are_doubtful = doubtful.of_roots(known.roots, references.places, streams.metadata->threads);
-  Ways ways;
-  std::vector<BlockNumber> sources;
-  {
-    ReferenceGraph graph = read_graph(references);
-    const ReferenceGraph back = reversed(graph);
-    if (owned.owning.reached.contains(number)) graph.release();
-    ways = ways_to(references, doubtful, back, known, number, limit);
-    const std::span<const BlockNumber> all = back.targets(number);
-    sources.assign(all.begin(), all.end());
-    if (ways.size() == 0) {
-      result.retained = retained_by(streams, graph, targets_of(known.roots), number, true);
-    }
-  }
-  std::sort(sources.begin(), sources.end());
-  sources.erase(std::unique(sources.begin(), sources.end()), sources.end());
-  std::erase(sources, number);
-  result.source_count = sources.size();
-  sources.resize(std::min(sources.size(), limit));
-  std::vector<bool> are_owners(known.size());
-  if (ways.size() != 0) {
-    std::vector<BlockNumber> starts;
-    for (const PlacedRoot& root : owned.owning.roots) starts.push_back(root.target);
-    are_owners = roots_of_owner(owned, columns.sizes, known, number);
-    add_owner(references, doubtful, owned, known, are_owners, number, limit, ways);
-    result.retained = retained_by(streams, owned.graph, starts, number, false);
-  } else if (has_collector(streams)) {
-    result.is_garbage = owned.garbage.has(number);
-  }
-
-  std::vector<HoldingPath> paths = std::move(ways.by_words_in_use);
-  std::ranges::move(ways.doubtful, std::back_inserter(paths));
   std::set<PairOfBlocks> pairs;
   for (const BlockNumber source : sources) pairs.emplace(source, number);
   for (const HoldingPath& path : paths) {
@@ -357,7 +309,7 @@ std::optional<HeldBlock> explain_block(const SnapshotStreams& streams,
   }
   for (const HoldingPath& path : paths) {
     const Root& root = known.roots[path.root];
-    HeldPath held{root.place, are_owners[path.root], {}};
+    HeldPath held{root.place, known.are_owners[path.root], {}};
     held.steps.push_back({facts[path.blocks.front()], root.offset, root.interior,
                           static_cast<bool>(known.are_doubtful[path.root])});
     for (size_t i = 1; i < path.blocks.size(); ++i) {
@@ -365,6 +317,65 @@ std::optional<HeldBlock> explain_block(const SnapshotStreams& streams,
     }
     result.paths.push_back(std::move(held));
   }
+}
+
+}  // namespace
+
+std::optional<HeldBlock> explain_block(const SnapshotStreams& streams,
+                                       const ReferenceStreams& references, Address address,
+                                       size_t limit) {
+  const auto found = find_block(streams, address);
+  if (!found) return std::nullopt;
+  HeldBlock result;
+  result.block = *found;
+  const std::vector<ThreadCache>& caches = streams.metadata->heap.thread_caches;
+  result.block.is_thread_cache =
+      found->is_mallocs_own && std::ranges::any_of(caches, [&](const ThreadCache& cache) {
+        return cache.tcache == found->address;
+      });
+  result.offset = address - found->address;
+  const BlockNumber number = found->number;
+
+  const unsigned word = word_size(streams.metadata->process.machine);
+  const BlockColumns columns = read_block_columns(streams, std::nullopt);
+  const auto blocks = static_cast<BlockNumber>(columns.sizes.size());
+  // As owners and types count: what a root owns is not kept by a frame that works on it.
+  const OwnedBlocks owned = owned_blocks(streams, references, columns.sizes);
+  KnownRoots known{checked_roots(references, blocks), {}, {}, {}};
+  known.variables = variables_of(known.roots, references.places, owned.owning);
+  const DoubtfulWords doubtful(references, columns.sizes, known.roots, word);
+  known.are_doubtful = doubtful.of_roots(known.roots, references.places, streams.metadata->threads);
+  Ways ways;
+  std::vector<BlockNumber> sources;
+  {
+    ReferenceGraph graph = read_graph(references);
+    const ReferenceGraph back = reversed(graph);
+    if (owned.owning.reached.contains(number)) graph.release();
+    ways = ways_to(references, doubtful, back, known, number, limit);
+    const std::span<const BlockNumber> all = back.targets(number);
+    sources.assign(all.begin(), all.end());
+    if (ways.size() == 0) {
+      result.retained = retained_by(streams, graph, targets_of(known.roots), number, true);
+    }
+  }
+  std::sort(sources.begin(), sources.end());
+  sources.erase(std::unique(sources.begin(), sources.end()), sources.end());
+  std::erase(sources, number);
+  result.source_count = sources.size();
+  sources.resize(std::min(sources.size(), limit));
+  if (ways.size() != 0) {
+    std::vector<BlockNumber> starts;
+    for (const PlacedRoot& root : owned.owning.roots) starts.push_back(root.target);
+    known.are_owners = roots_of_owner(owned, columns.sizes, known, number);
+    add_owner(references, doubtful, owned, known, number, limit, ways);
+    result.retained = retained_by(streams, owned.graph, starts, number, false);
+  } else if (has_collector(streams)) {
+    result.is_garbage = owned.garbage.has(number);
+  }
+
+  std::vector<HoldingPath> paths = std::move(ways.by_words_in_use);
+  std::ranges::move(ways.doubtful, std::back_inserter(paths));
+  add_steps(streams, references, doubtful, known, paths, sources, result);
   return result;
 }
 

@@ -53,6 +53,7 @@ std::vector<HoldingPath> holding_paths(const ReferenceGraph& sources, std::span<
     uint32_t towards;  // index of the step that this one's block points to
   };
   LargeArray<Step> steps;
+  size_t steps_left = kMostSteps;
   seen.insert(block);
   steps.push_back({block, 0});
   for (uint32_t next = 0; next < steps.size() && paths.size() < limit; ++next) {
@@ -64,7 +65,12 @@ std::vector<HoldingPath> holding_paths(const ReferenceGraph& sources, std::span<
         path.blocks.push_back(steps[step].block);
       }
       path.blocks.push_back(block);
-      paths.push_back(std::move(path));
+      if (paths.empty() || path.blocks.size() <= steps_left) {
+        steps_left -= std::min(path.blocks.size(), steps_left);
+        paths.push_back(std::move(path));
+      } else {
+        limit = paths.size();
+      }
     });
     for (const BlockNumber source : sources.targets(at)) {
       if (seen.insert(source)) steps.push_back({source, next});

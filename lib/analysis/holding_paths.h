@@ -19,6 +19,8 @@ struct HoldingPath {
   bool operator==(const HoldingPath&) const = default;
 };
 
+// Blocks on all paths together, unless the first one alone has more.
+inline constexpr size_t kMostSteps = 1 << 20;
 // The shortest first, at most `limit`, no two from the same place. `sources`: reversed(graph).
 // Throws Error{kBadInput} when a root leads to no block of the graph.
 std::vector<HoldingPath> holding_paths(const ReferenceGraph& sources, std::span<const Root> roots,

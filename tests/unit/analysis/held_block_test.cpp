@@ -22,6 +22,25 @@ Thread thread_above(const HandmadeHeap& heap, uint32_t frame) {
   return {7, "worker", registers};
 }
 
+struct HeldList {
+  uint32_t place = 0;
+  std::vector<BlockNumber> nodes;
+};
+
+// Of a container of which the snapshot says where it keeps the first node's address.
+HeldList add_list(HandmadeHeap& heap, size_t nodes) {
+  const TypeNumber type = heap.add_type(to_string(StorageKind::kListNode), TypeSource::kStructure);
+  HeldList list{heap.add_place(RootKind::kVariable, "g_list"), {}};
+  for (size_t i = 0; i < nodes; ++i) list.nodes.push_back(heap.add(40, type));
+  for (size_t i = 1; i < nodes; ++i) {
+    heap.link(list.nodes[i - 1], 0, list.nodes[i]);
+    heap.link(list.nodes[i], 8, list.nodes[i - 1]);
+  }
+  heap.hold(list.place, list.nodes[0], 0x10);
+  heap.streams.containers = {{kNoBlock, 0, heap.streams.places[list.place].begin + 0x10, 2}};
+  return list;
+}
+
 }  // namespace
 
 TEST_CASE("a block is explained by the ways to it, and by what would go with it") {
@@ -70,21 +89,14 @@ TEST_CASE("a block is explained by the ways to it, and by what would go with it"
 
 TEST_CASE("the way through a container comes before those of its iterators") {
   HandmadeHeap heap;
-  const TypeNumber node_type =
-      heap.add_type(to_string(StorageKind::kListNode), TypeSource::kStructure);
   const uint32_t cursor = heap.add_place(RootKind::kVariable, "g_cursor");
-  const uint32_t list = heap.add_place(RootKind::kVariable, "g_list");
-  const BlockNumber nodes[] = {heap.add(40, node_type), heap.add(40, node_type)};
-  heap.link(nodes[0], 0, nodes[1]);
-  heap.link(nodes[1], 8, nodes[0]);
-  heap.hold(cursor, nodes[1]);
-  heap.hold(list, nodes[0], 0x10);
-  heap.streams.containers = {{kNoBlock, 0, heap.streams.places[list].begin + 0x10, 2}};
+  const HeldList list = add_list(heap, 2);
+  heap.hold(cursor, list.nodes[1]);
   const SnapshotStreams streams = heap.finish();
-  const auto held = explain_block(streams, heap.streams, heap.address_of(nodes[1]), 10);
+  const auto held = explain_block(streams, heap.streams, heap.address_of(list.nodes[1]), 10);
   REQUIRE(held);
   REQUIRE(held->paths.size() == 2);
-  CHECK(held->paths[0].place == list);
+  CHECK(held->paths[0].place == list.place);
   CHECK_FALSE(held->paths[0].steps[0].may_be_stale);
   CHECK(held->paths[1].place == cursor);
   CHECK(held->paths[1].steps[0].may_be_stale);
@@ -92,26 +104,16 @@ TEST_CASE("the way through a container comes before those of its iterators") {
 
 TEST_CASE("an iterator in a block comes after a longer way through the container") {
   HandmadeHeap heap;
-  const TypeNumber node_type =
-      heap.add_type(to_string(StorageKind::kListNode), TypeSource::kStructure);
   const uint32_t reader = heap.add_place(RootKind::kVariable, "g_reader");
-  const uint32_t list = heap.add_place(RootKind::kVariable, "g_list");
-  const BlockNumber nodes[] = {heap.add(40, node_type), heap.add(40, node_type),
-                               heap.add(40, node_type)};
-  for (int i = 0; i < 2; ++i) {
-    heap.link(nodes[i], 0, nodes[i + 1]);
-    heap.link(nodes[i + 1], 8, nodes[i]);
-  }
+  const HeldList list = add_list(heap, 3);
   const BlockNumber iterator = heap.add(24);
   heap.hold(reader, iterator);
-  heap.link(iterator, 8, nodes[2]);
-  heap.hold(list, nodes[0], 0x10);
-  heap.streams.containers = {{kNoBlock, 0, heap.streams.places[list].begin + 0x10, 2}};
+  heap.link(iterator, 8, list.nodes[2]);
   const SnapshotStreams streams = heap.finish();
-  const auto held = explain_block(streams, heap.streams, heap.address_of(nodes[2]), 10);
+  const auto held = explain_block(streams, heap.streams, heap.address_of(list.nodes[2]), 10);
   REQUIRE(held);
   REQUIRE(held->paths.size() == 2);
-  CHECK(held->paths[0].place == list);
+  CHECK(held->paths[0].place == list.place);
   CHECK(held->paths[0].steps.size() == 3);
   CHECK(held->paths[1].place == reader);
   CHECK_FALSE(held->paths[1].steps[0].may_be_stale);

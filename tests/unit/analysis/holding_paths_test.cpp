@@ -57,6 +57,24 @@ TEST_CASE("paths lead from roots to the block, the shortest first") {
   CHECK_THROWS_AS(holding_paths(sources, wrong, 2, 1), Error);
 }
 
+TEST_CASE("paths have a million steps together, or the first one alone has more") {
+  constexpr BlockNumber kLong = 5000;
+  Edges edges(kLong);
+  for (BlockNumber i = 0; i + 1 < kLong; ++i) edges[i] = {i + 1};
+  const ReferenceGraph sources = reversed(graph_of(edges));
+  std::vector<Root> roots;
+  for (uint32_t place = 0; place < 1000; ++place) roots.push_back(root_at(place, 0));
+  CHECK(holding_paths(sources, roots, kLong - 1, 1000).size() == kMostSteps / kLong);
+  CHECK(holding_paths(sources, roots, 9, 1000).size() == 1000);
+
+  constexpr BlockNumber kLongest = kMostSteps + 5;
+  edges.resize(kLongest);
+  for (BlockNumber i = 0; i + 1 < kLongest; ++i) edges[i] = {i + 1};
+  const auto paths = holding_paths(reversed(graph_of(edges)), roots, kLongest - 1, 1000);
+  REQUIRE(paths.size() == 1);
+  CHECK(paths[0].blocks.size() == kLongest);
+}
+
 TEST_CASE("paths in random graphs exist and are the shortest of their places") {
   std::mt19937 random(6);
   for (int round = 0; round < 3000; ++round) {
