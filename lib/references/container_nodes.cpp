@@ -183,9 +183,15 @@ uint32_t NodeWalk::others_in_ring(BlockNumber block) {
   return others_in_ring_.back();
 }
 
+// Whether a block has so many others in its ring, and this is the first time that it is asked for.
+bool NodeWalk::is_new_ring(BlockNumber block, uint64_t others) {
+  if (others_in_ring(block) != others || ring_of_[block] == 0) return false;
+  return followed_rings_.insert(ring_of_[block]).second;
+}
+
 // | next | previous | element |, in a ring with the container.
 bool NodeWalk::follow_list(const NodeContainer& list) {
-  if (list.begins != kNoBlock && others_in_ring(list.begins) != list.count) return false;
+  if (list.begins != kNoBlock && !is_new_ring(list.begins, list.count)) return false;
   BlockNumber previous = kNoBlock;
   BlockNumber at = block_at(list.first, kListNodeBytes);
   for (uint64_t i = 0; i < list.count; ++i) {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -135,6 +136,7 @@ class alignas(64) NodeWalk {
   // How many other blocks are in the ring that the first words of blocks make of `block`, each of
   // which the next one's second word leads back to; 0 if they make none.
   uint32_t others_in_ring(BlockNumber block);
+  bool is_new_ring(BlockNumber block, uint64_t others);
   bool follow_list(const NodeContainer& list);
   bool follow_chain(const NodeContainer& chain);
   bool follow_whole_tree(const NodeContainer& tree);
@@ -151,6 +153,7 @@ class alignas(64) NodeWalk {
   // Each node of a list of numbers looks like a list of so many nodes: none is followed twice.
   LargeArray<uint32_t> ring_of_;  // of each block, and one; 0: not known
   std::vector<uint32_t> others_in_ring_;
+  std::set<uint32_t> followed_rings_;
   BlockNumber last_ = kNoBlock;  // node of the tree
   bool has_last_ = false;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "base/file_name.h"
@@ -19,6 +20,11 @@ constexpr uint64_t kLooksABlock = 4;
 constexpr uint64_t kLargestObject = 512;
 // Floating-point 1.0, the load factor that nobody changes.
 constexpr uint64_t kLoadFactor = 0x3f800000;
+
+// Those that lead to the same nodes come together.
+bool leads_before(const NodeContainer& a, const NodeContainer& b) {
+  return std::tuple(a.first, a.nodes, a.count) < std::tuple(b.first, b.nodes, b.count);
+}
 
 }  // namespace
 
@@ -313,9 +319,9 @@ void ContainerStorage::follow_nodes(const BlockEdges& edges, const StartThread& 
                                     TextTails& tails) {
   const bool are_too_many = containers_.size() >= kMostContainers;
   // In the order of addresses, so that pages are read once: most of these are none.
-  std::stable_sort(containers_.begin(), containers_.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::stable_sort(containers_.begin(), containers_.end(), leads_before);
   std::erase_if(containers_, [this](const NodeContainer& one) { return !leads_back(one); });
+  const std::vector<NodeContainer> copies = take_copies();
   most_pages_ += cache_.pages_read();
   if (edges.is_cut_off()) return;
   NodeSource source(map_, edges, tree_nodes_.span(), cache_, most_pages_, limit_);
@@ -328,28 +334,48 @@ void ContainerStorage::follow_nodes(const BlockEdges& edges, const StartThread& 
     tails.add(container, nodes);
     known.at(thread).push_back(container);
   };
-  const auto follow_some = [&](std::span<const NodeContainer> some) {
+  const auto follow_some = [&](std::span<const NodeContainer> some, const StartThread& other) {
     if (some.empty()) return;
-    follow_containers(source, some, start, mark_all);
+    follow_containers(source, some, other, mark_all);
     mark_all_of(other_kinds.span());
   };
   // The node whose number is as many as there are is the header, too, as far as the ring tells.
   const auto like_nodes =
       std::stable_partition(containers_.begin(), containers_.end(),
                             [this](const NodeContainer& one) { return !begins_like_node(one); });
-  follow_some({containers_.begin(), like_nodes});
+  follow_some({containers_.begin(), like_nodes}, start);
   const auto rest = std::remove_if(like_nodes, containers_.end(), [this](const auto& one) {
     return kind(one.begins) == StorageKind::kListNode;
   });
-  follow_some({like_nodes, rest});
+  // Each node of a ring looks like the container of the others: one walk knows which it followed.
+  follow_some({like_nodes, rest}, {});
   // Some would be worse than none.
   if (are_too_many) return;
   for (const auto& of_thread : known) {
-    for (const NodeContainer& container : of_thread) add_known(container);
+    for (const NodeContainer& container : of_thread) {
+      add_known(container);
+      const auto [begin, end] =
+          std::equal_range(copies.begin(), copies.end(), container, leads_before);
+      for (auto copy = begin; copy != end; ++copy) add_known(*copy);
+    }
   }
   std::sort(known_containers_.begin(), known_containers_.end());
   const auto last = std::unique(known_containers_.begin(), known_containers_.end());
   known_containers_.erase(last, known_containers_.end());
+}
+
+// Nodes of a hash table do not lead back to it, so what is left over of its words elsewhere, as of
+// a table that was moved, looks like it: such are followed once.
+std::vector<NodeContainer> ContainerStorage::take_copies() {
+  std::vector<NodeContainer> copies;
+  std::erase_if(containers_, [&, last = NodeContainer()](const NodeContainer& one) mutable {
+    const bool is_copy = one.nodes == StorageKind::kHashNode && last.nodes == one.nodes &&
+                         last.first == one.first && last.count == one.count;
+    last = one;
+    if (is_copy) copies.push_back(one);
+    return is_copy;
+  });
+  return copies;
 }
 
 void ContainerStorage::add_known(const NodeContainer& container) {
