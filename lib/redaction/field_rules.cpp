@@ -285,7 +285,7 @@ constexpr FieldDecision kDecisions[] = {
     {"types", "module", kPath},
     {"types", "source", kKeep},
     {"types", "builtin", kWord},
-    {"types", "part", kTypeName},
+    {"types", "part", kPart},
     {"types", "is_exact", kKeep},
     {"types", "pointers", kKeep},
     {"types", "bytes", kKeep},

@@ -17,6 +17,7 @@ enum class FieldRule : uint8_t {
   kFunction,     // NameCut::function()
   kVariable,     // NameCut::variable()
   kTypeName,     // NameCut::type()
+  kPart,         // NameCut::part()
   kSourceFile,   // NameCut::source_file()
   kProgramName,  // what the process is called
   kThreadName,   // NameCut::thread_name()

@@ -7,6 +7,7 @@
 #include "analysis/stale_words.h"
 #include "base/file_name.h"
 #include "references/local_name.h"
+#include "references/root.h"
 #include "references/storage_kind.h"
 #include "tracking/function_name.h"
 #include "tracking/tracker_library.h"
@@ -220,7 +221,7 @@ std::string NameCut::function(const std::string& name) {
 }
 
 std::string NameCut::variable(const std::string& name) {
-  if (name.empty() || keeps_names_) return kept_name(name);
+  if (name.empty() || keeps_names_ || name == kControlBlockName) return kept_name(name);
   return numbered(variables_, name, "variable_");
 }
 
@@ -253,6 +254,12 @@ std::string NameCut::type(const std::string& name, TypeSource source) {
     }
   }
   return numbered(types_, name, "Type_");
+}
+
+// Which blocks are classes and memory contexts is known to heapsnap by these words.
+std::string NameCut::part(const std::string& name) {
+  if (name == kClassPart || name == kContextPart) return name;
+  return type(name, TypeSource::kUnknown);
 }
 
 std::string NameCut::source_file(const std::string& path) const {

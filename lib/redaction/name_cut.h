@@ -41,6 +41,7 @@ class NameCut {
   std::string local(const std::string& name);  // as in local_name.h
   // `source`: names that heapsnap gave by itself stay.
   std::string type(const std::string& name, TypeSource source);
+  std::string part(const std::string& name);
   std::string source_file(const std::string& path) const;
   std::string program_name() const;
   std::string thread_name(const std::string& name);

@@ -33,6 +33,7 @@ std::string SharedRows::text(FieldRule rule, const std::string& value) {
     case FieldRule::kFunction: return names_.function(value);
     case FieldRule::kVariable: return names_.variable(value);
     case FieldRule::kTypeName: return names_.type(value, TypeSource::kUnknown);
+    case FieldRule::kPart: return names_.part(value);
     case FieldRule::kSourceFile: return names_.source_file(value);
     case FieldRule::kProgramName: return names_.program_name();
     case FieldRule::kThreadName: return names_.thread_name(value);

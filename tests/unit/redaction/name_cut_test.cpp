@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "references/root.h"
+
 using namespace heapsnap;
 
 namespace {
@@ -97,6 +99,9 @@ TEST_CASE("without names there are numbers, the same for the same name") {
   CHECK(names.function("server+0x1a2b0()") == "program+0x1a2b0()");
   CHECK(names.function("libtax.so+0x1a2b0()") == "module-3+0x1a2b0()");
   CHECK(names.variable("g_sessions") == "variable_1");
+  CHECK(names.variable(std::string(kControlBlockName)) == kControlBlockName);
+  CHECK(names.part(std::string(kClassPart)) == kClassPart);
+  CHECK(names.part(std::string(kContextPart)) == kContextPart);
   CHECK(names.local("g_sessions in Session::close() at a.py:42") == "variable_1 in function_2");
   CHECK(names.local("perhaps a temporary in Session::close() at a.py:42") ==
         "perhaps a temporary in function_2");
