@@ -34,7 +34,7 @@ struct BlockType {
   // A language runtime says which words of such blocks are references: none is left over.
   bool is_exact = false;
   // A bit for each of an object's first 64 words that debug information declares to be a pointer;
-  // of arrays that are all containers', all bits: each word may be an element's.
+  // of arrays in which containers keep elements, all bits.
   uint64_t pointers = 0;
   uint64_t bytes = 0;  // of an object, by debug information; 0: not known, or not always the same
   bool operator==(const BlockType&) const = default;

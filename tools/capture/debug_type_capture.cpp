@@ -16,7 +16,9 @@ namespace heapsnap {
 namespace {
 
 constexpr size_t kMostFramesOfModule = 512;
-constexpr unsigned kShapes = 4;
+// Those of BlockShape, and an array that a container keeps its elements in.
+constexpr unsigned kOfContainer = 4;
+constexpr unsigned kShapes = kOfContainer + 1;
 
 // "libc.so.6", "libm-2.31.so", "ld-linux-x86-64.so.2"
 bool is_of_c_library(std::string_view path) {
@@ -261,21 +263,8 @@ void DebugTypeCapture::describe(BlockType& named) const {
   describe(named, debug_types_->graph().types[found->second]);
 }
 
-TypeNumber DebugTypeCapture::type_of(BlockNumber block) {
-  if (!typing_) return 0;
-  const TypedBlock typed = typing_->type_of(block);
-  const TypeNumber number = number_of(typed);
-  if (!typing_->is_of_container(block)) are_of_containers_[number] = false;
-  return number;
-}
-
-// Each word of such an array may be an element, however few blocks have one there.
-std::vector<BlockType> DebugTypeCapture::types() const {
-  std::vector<BlockType> types = types_;
-  for (size_t i = 0; i < types.size(); ++i) {
-    if (are_of_containers_[i]) types[i].pointers = ~uint64_t{0};
-  }
-  return types;
+TypeNumber DebugTypeCapture::type_of(BlockNumber block, bool has_elements) {
+  return typing_ ? number_of(typing_->type_of(block), has_elements) : 0;
 }
 
 bool DebugTypeCapture::is_other_array(BlockNumber block) const {
@@ -283,19 +272,24 @@ bool DebugTypeCapture::is_other_array(BlockNumber block) const {
 }
 
 TypeNumber DebugTypeCapture::whole_of(BlockNumber block) {
-  return typing_ ? number_of(typing_->whole_of(block)) : 0;
+  return typing_ ? number_of(typing_->whole_of(block), false) : 0;
 }
 
-TypeNumber DebugTypeCapture::number_of(const TypedBlock& typed) {
+TypeNumber DebugTypeCapture::number_of(const TypedBlock& typed, bool has_elements) {
   if (typed.type == 0) return 0;
-  TypeNumber& number = number_of_[typed.type * kShapes + static_cast<unsigned>(typed.shape)];
+  const bool is_of_container = has_elements && typed.shape == BlockShape::kArray;
+  const unsigned shape = is_of_container ? kOfContainer : static_cast<unsigned>(typed.shape);
+  TypeNumber& number = number_of_[typed.type * kShapes + shape];
   if (number != 0) return number;
   number = static_cast<TypeNumber>(types_.size());
   const DebugType& type = debug_types_->graph().types[typed.type];
   BlockType named{type.name, type_modules_[typed.type], TypeSource::kDebugInfo};
   switch (typed.shape) {
     case BlockShape::kObject: describe(named, type); break;
-    case BlockShape::kArray: named.name += "[]"; break;
+    case BlockShape::kArray:
+      named.name += "[]";
+      if (is_of_container) named.pointers = ~uint64_t{0};
+      break;
     case BlockShape::kText: named.name = to_string(text_of(type.size)); break;
     case BlockShape::kBuckets: named.name = to_string(StorageKind::kHashBuckets); break;
   }
@@ -303,7 +297,6 @@ TypeNumber DebugTypeCapture::number_of(const TypedBlock& typed) {
   if (is_of_nobody) named.module.clear();
   types_.push_back(std::move(named));
   is_plain_.push_back(type.is_scalar && typed.shape != BlockShape::kText);
-  are_of_containers_.push_back(typed.shape == BlockShape::kArray);
   return number;
 }
 

@@ -59,8 +59,9 @@ class DebugTypeCapture {
   // Afterwards type_of() has the answers. `known.edges` outlives this.
   void run(const Known& known);
 
-  // A row of types(); 0: not known.
-  TypeNumber type_of(BlockNumber block);
+  // A row of types(); 0: not known. `has_elements`: its words say that a container keeps elements
+  // there, so that each may be one's, if it is an array.
+  TypeNumber type_of(BlockNumber block, bool has_elements);
   // Of a block with a type_of(). Whether it is an array, and no container has its elements there.
   bool is_other_array(BlockNumber block) const;
   // The same of a block whose vtable is that of its first member alone.
@@ -73,8 +74,7 @@ class DebugTypeCapture {
   void describe(BlockType& named) const;
   // Whether it says no more than that there are numbers or characters.
   bool is_plain(TypeNumber type) const { return is_plain_[type]; }
-  // When type_of() has been asked of all blocks.
-  std::vector<BlockType> types() const;
+  const std::vector<BlockType>& types() const { return types_; }
   // What was left out, a line each.
   const std::vector<std::string>& notes() const { return notes_; }
 
@@ -96,7 +96,7 @@ class DebugTypeCapture {
   void read(const Source& source, Asked& asked, Claims& claims);
   uint64_t pointers_of(const DebugType& type) const;
   void describe(BlockType& named, const DebugType& type) const;
-  TypeNumber number_of(const TypedBlock& typed);
+  TypeNumber number_of(const TypedBlock& typed, bool has_elements);
   void follow(const Known& known, const Claims& claims);
 
   Limits limits_;
@@ -106,7 +106,6 @@ class DebugTypeCapture {
   std::unique_ptr<BlockTyping> typing_;
   std::vector<BlockType> types_ = {BlockType{}};
   std::vector<bool> is_plain_ = {false};
-  std::vector<bool> are_of_containers_ = {false};  // blocks of the type are arrays of containers
   std::vector<std::string> type_modules_;
   std::vector<TypeNumber> number_of_;  // by type and shape
   unsigned word_ = 8;

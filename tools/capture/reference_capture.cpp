@@ -436,8 +436,10 @@ void ReferenceCapture::write_block_types(std::vector<BlockType> names, SnapshotW
     if (object_references_ && object_references_->buffer_kind(block) != 0) {
       return by_runtime + object_references_->buffer_kind(block) - 1;
     }
-    const TypeNumber found = debug_types_->type_of(block);
     const TypeNumber container = type_by_container(block);
+    const bool has_elements =
+        container == by_storage + static_cast<TypeNumber>(StorageKind::kArray);
+    const TypeNumber found = debug_types_->type_of(block, has_elements);
     const bool is_found = found != 0 && (container == 0 || !debug_types_->is_plain(found));
     return is_found ? by_debug + found : container;
   };
@@ -467,7 +469,7 @@ void ReferenceCapture::write_block_types(std::vector<BlockType> names, SnapshotW
   for (const RuntimeObjects::BufferKind& kind : objects_.buffer_kinds) {
     names.push_back({kind.name, "", TypeSource::kRuntime, "", "", kind.is_exact});
   }
-  const std::vector<BlockType> found = debug_types_->types();
+  const auto& found = debug_types_->types();
   names.insert(names.end(), found.begin(), found.end());
   // What is something else by another source is no container's storage.
   std::vector<bool> are_elements;

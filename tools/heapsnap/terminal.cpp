@@ -10,6 +10,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/error.h"
 #include "tools/heapsnap/option_parser.h"
 
 namespace heapsnap {
