@@ -1,8 +1,11 @@
 #include "analysis/block_facts.h"
 
 #include <algorithm>
+#include <map>
 #include <span>
 #include <string>
+#include <string_view>
+#include <tuple>
 
 #include "base/error.h"
 #include "references/storage_kind.h"
@@ -67,10 +70,28 @@ std::vector<uint8_t> types_of_arrays(const std::vector<BlockType>& types) {
   return are_arrays;
 }
 
+std::vector<TypeNumber> same_types(const std::vector<BlockType>& types) {
+  const auto key = [](const BlockType& type) {
+    return std::tuple<std::string_view, std::string_view, TypeSource, std::string_view,
+                      std::string_view, bool>(type.name, type.module, type.source, type.builtin,
+                                              type.part, type.is_exact);
+  };
+  std::map<decltype(key(BlockType())), TypeNumber> known;
+  std::vector<TypeNumber> result;
+  result.reserve(types.size());
+  for (TypeNumber type = 0; type < types.size(); ++type) {
+    result.push_back(known.try_emplace(key(types[type]), type).first->second);
+  }
+  return result;
+}
+
 LargeArray<TypeNumber> read_types(const ReferenceStreams& references, BlockNumber blocks) {
   LargeArray<TypeNumber> result(blocks);
+  const std::vector<TypeNumber> same = same_types(references.types);
   references.read_block_types([&](BlockNumber first, std::span<const TypeNumber> types) {
-    for (size_t i = 0; i < types.size() && first + i < blocks; ++i) result[first + i] = types[i];
+    for (size_t i = 0; i < types.size() && first + i < blocks; ++i) {
+      result[first + i] = types[i] < same.size() ? same[types[i]] : types[i];
+    }
   });
   return result;
 }

@@ -72,7 +72,11 @@ BlockSet blocks_of_types(const ReferenceStreams& references, BlockNumber blocks,
 // 1 for each of those whose blocks are a container's memory for elements (holds_elements()).
 std::vector<uint8_t> types_of_arrays(const std::vector<BlockType>& types);
 
-// Of `blocks` blocks. Those past the end of what the snapshot says are of unknown type.
+// Of each type, the first one that it differs from in nothing but what is known of its words.
+std::vector<TypeNumber> same_types(const std::vector<BlockType>& types);
+
+// Of `blocks` blocks, same_types(). Those past the end of what the snapshot says are of unknown
+// type.
 LargeArray<TypeNumber> read_types(const ReferenceStreams& references, BlockNumber blocks);
 
 }  // namespace heapsnap

@@ -40,12 +40,13 @@ std::vector<LeakedBlock> list_blocks(const SnapshotStreams& streams,
     if (reachable.contains(block.number)) return;
     blocks.push_back({block.address, block.usable, block.stack, 0, LeakKind::kDirect, 0});
   });
+  const std::vector<TypeNumber> same = same_types(references.types);
   references.read_block_types([&](BlockNumber first, std::span<const TypeNumber> types) {
     for (size_t i = 0; i < types.size(); ++i) {
       const uint64_t block = first + i;
-      if (types[i] == 0 || block >= reachable.blocks()) continue;
+      if (types[i] >= same.size() || block >= reachable.blocks()) continue;
       const auto number = static_cast<BlockNumber>(block);
-      if (!reachable.contains(number)) blocks[reachable.rank_missing(number)].type = types[i];
+      if (!reachable.contains(number)) blocks[reachable.rank_missing(number)].type = same[types[i]];
     }
   });
   return blocks;

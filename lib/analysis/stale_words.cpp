@@ -293,6 +293,13 @@ bool StaleWords::is_rare(BlockNumber block, uint32_t offset) const {
   return is_rarely_held(holding_[kind.first + offset], kind.blocks);
 }
 
+// Where most of them hold one, there is more in such blocks than the type tells.
+bool StaleWords::is_behind_object(BlockNumber block, uint32_t offset) const {
+  const Kind& kind = kind_of(block);
+  return offset >= kind.object_words && offset < kind.words &&
+         holding_[kind.first + offset] * 2 < kind.blocks;
+}
+
 bool StaleWords::is_slack(BlockNumber block, uint32_t offset) const {
   if (!with_slack_.contains(block)) return false;
   const SlackWords& words = slack_words_[block - with_slack_.rank_missing(block)];
@@ -312,7 +319,7 @@ bool StaleWords::contains(uint64_t source, uint32_t offset, BlockNumber target) 
   if (source >= texts_.blocks()) return false;
   const auto block = static_cast<BlockNumber>(source);
   if (texts_.contains(block) || is_slack(block, offset)) return true;
-  if (offset >= kind_of(block).object_words) return true;
+  if (is_behind_object(block, offset)) return true;
   if (offset < kNodeWords && links_[offset].contains(block)) return false;
   const bool is_known =
       exact_.contains(block) || arrays_.contains(block) || is_declared(block, offset);

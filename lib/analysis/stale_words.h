@@ -11,7 +11,8 @@
 //     in what a deque does not use (SlackWords), unless most blocks of that size whose type is not
 //     known hold an address there: then it may be the chunk of an arena, or a node with an array,
 //     that three pointers lead into as into a vector;
-//   - in what malloc gave an object beyond its size by debug information;
+//   - in what malloc gave an object beyond its size by debug information, unless most of them hold
+//     an address there;
 //   - in an object that is destroyed, whose memory a std::weak_ptr keeps (SlackWords::all_of);
 //   - in the half of a std::string's buffer that it does not use (UnusedWord);
 //   - one at whose place fewer than one in eight of the blocks of that type and size hold an
@@ -102,6 +103,7 @@ class StaleWords {
   // Whether debug information declares it to be a pointer.
   bool is_declared(BlockNumber block, uint32_t offset) const;
   bool is_rare(BlockNumber block, uint32_t offset) const;
+  bool is_behind_object(BlockNumber block, uint32_t offset) const;
   bool is_slack(BlockNumber block, uint32_t offset) const;
   bool is_unused(BlockNumber block, uint32_t offset) const;
 

@@ -52,7 +52,6 @@ void* remap(void* data, size_t from, size_t to, Pages pages) {
 }  // namespace
 
 LargeMemory::LargeMemory(LargeMemory&& other) noexcept
-
     : pages_(other.pages_),
       data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)) {}

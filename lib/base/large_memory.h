@@ -20,9 +20,9 @@ enum class Pages {
   // Huge ones, where the kernel has them: for values that are read in no order, as without them
   // half of the time goes into address translation.
   kHuge,
-  // For values that are written and read from the first to the last. The kernel has such pages at
-  // hand; a huge one is cleared at once, and on a virtual machine whose host takes free ones back,
-  // it takes 4 ms to get one again.
+  // For values that are written and read mostly in order, or few of which are. The kernel has such
+  // pages at hand; a huge one is cleared at once, and on a virtual machine whose host takes free
+  // ones back, it takes 4 ms to get one again.
   kSmall,
 };
 

@@ -368,13 +368,13 @@ void ContainerStorage::follow_nodes(const BlockEdges& edges, const StartThread& 
 // a table that was moved, looks like it: such are followed once.
 std::vector<NodeContainer> ContainerStorage::take_copies() {
   std::vector<NodeContainer> copies;
-  std::erase_if(containers_, [&, last = NodeContainer()](const NodeContainer& one) mutable {
-    const bool is_copy = one.nodes == StorageKind::kHashNode && last.nodes == one.nodes &&
-                         last.first == one.first && last.count == one.count;
-    last = one;
-    if (is_copy) copies.push_back(one);
-    return is_copy;
-  });
+  std::vector<NodeContainer> others;
+  for (const NodeContainer& one : containers_) {
+    const bool is_copy =
+        one.nodes == StorageKind::kHashNode && !others.empty() && !leads_before(others.back(), one);
+    (is_copy ? copies : others).push_back(one);
+  }
+  containers_ = std::move(others);
   return copies;
 }
 

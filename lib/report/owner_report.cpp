@@ -115,6 +115,16 @@ class OwnerLines {
     return std::max<size_t>(width_, front_width(depth) + kLeast) - front_width(depth);
   }
 
+  // What follows a root's name, and the room for that.
+  static std::string blocks_of(const OwnerNode& node) {
+    return ", " + count_text(node.retained.count, "block", "blocks");
+  }
+  size_t room_of_root(uint64_t depth, const std::string& blocks) const {
+    constexpr size_t kLeastName = 16;
+    const size_t room = room_of(depth);
+    return room - std::min(room - kLeastName, display_width(blocks));
+  }
+
   // Rows of one level, in `width` columns each; "" for roots.
   std::vector<std::string> block_labels(std::span<const uint32_t> rows, size_t width) const {
     if (listing_.by == OwnerGrouping::kStack) return stack_rows(rows, width);
@@ -189,10 +199,8 @@ class OwnerLines {
   void print_node(uint32_t index, std::string label, uint64_t depth, uint64_t left) {
     const OwnerNode& node = tree_.nodes[index];
     if (node.kind != OwnerNode::Kind::kBlocks) {
-      constexpr size_t kLeastName = 16;
-      const std::string count = ", " + count_text(node.retained.count, "block", "blocks");
-      const size_t room = room_of(depth);
-      label = root_label_of(node, room - std::min(room - kLeastName, display_width(count))) + count;
+      const std::string count = blocks_of(node);
+      label = root_label_of(node, room_of_root(depth, count)) + count;
     }
     out_.write(fmt::format("{:>12} {:>8}  {}", size_text(node.retained.bytes),
                            percent_text(node.retained.bytes, tree_.in_use.bytes),
@@ -216,9 +224,8 @@ class OwnerLines {
         static_cast<double>(node.retained.bytes) < least) {
       return;
     }
-    const std::string count = ", " + count_text(node.retained.count, "block", "blocks");
     const std::string names =
-        labels_.names_of_several(node.place, room_of(0) - display_width(count));
+        labels_.names_of_several(node.place, room_of_root(0, blocks_of(node)));
     if (names.empty()) return;
     print_lines(out_, std::string(front_width(1), ' '), "of " + names, width_);
   }

@@ -254,7 +254,7 @@ uint64_t DebugTypeCapture::pointers_of(const DebugType& type) const {
 
 void DebugTypeCapture::describe(BlockType& named, const DebugType& type) const {
   named.pointers = pointers_of(type);
-  named.bytes = type.is_open_ended ? 0 : type.size;
+  named.bytes = type.is_open_ended || type.is_beginning ? 0 : type.size;
 }
 
 void DebugTypeCapture::describe(BlockType& named) const {

@@ -12,6 +12,20 @@
 using namespace heapsnap;
 using namespace heapsnap::test;
 
+TEST_CASE("types that differ in what is known of their words alone are one") {
+  HandmadeHeap heap;
+  const TypeNumber plain = heap.add_type("Session*[]", TypeSource::kDebugInfo);
+  const TypeNumber of_vectors = heap.add_type("Session*[]", TypeSource::kDebugInfo);
+  heap.streams.types[of_vectors].pointers = ~uint64_t{0};
+  heap.add(40, plain);
+  heap.add(40, of_vectors);
+  const SnapshotStreams streams = heap.finish();
+  const LeakCensus census = take_leak_census(streams, heap.streams);
+  REQUIRE(census.groups.size() == 1);
+  CHECK(census.groups[0].type == plain);
+  CHECK(census.groups[0].count == 2);
+}
+
 TEST_CASE("what no root reaches is leaked, and grouped by who allocated it, type or size") {
   HandmadeHeap heap;
   const TypeNumber session = heap.add_type("Session");

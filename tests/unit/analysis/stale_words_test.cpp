@@ -73,18 +73,22 @@ TEST_CASE("a pointer that debug information declares owns, however few objects h
 TEST_CASE("what malloc gave an object beyond its size owns nothing that something else owns") {
   struct Case {
     uint64_t bytes;  // of an object, by debug information
+    int holding;     // of four objects, how many hold the address
     bool is_known;   // that the word is none of its own
   };
-  for (const Case each : {Case{0, false}, Case{32, true}, Case{33, false}, Case{8, false}}) {
+  for (const Case each : {Case{0, 1, false}, Case{32, 1, true}, Case{32, 2, false},
+                          Case{33, 1, false}, Case{8, 1, false}}) {
     CAPTURE(each.bytes);
+    CAPTURE(each.holding);
     HandmadeHeap heap;
     const TypeNumber order = heap.add_type("Order", TypeSource::kDebugInfo);
     heap.streams.types[order].bytes = each.bytes;
-    const BlockNumber orders[] = {heap.add(40, order), heap.add(40, order)};
     const BlockNumber upload = heap.add(5000);
-    for (const BlockNumber one : orders) {
-      heap.hold(heap.add_place(RootKind::kVariable, "g_order"), one);
-      heap.link(one, 32, upload);
+    const uint32_t orders = heap.add_place(RootKind::kVariable, "g_orders");
+    for (int i = 0; i < 4; ++i) {
+      const BlockNumber one = heap.add(40, order);
+      heap.hold(orders, one, 8 * i);
+      if (i < each.holding) heap.link(one, 32, upload);
     }
     heap.hold(heap.add_place(RootKind::kVariable, "g_upload"), upload);
     const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
