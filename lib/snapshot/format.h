@@ -17,7 +17,7 @@ inline constexpr std::string_view kFileMagic = "HEAPSNAP";
 inline constexpr std::string_view kFooterMagic = "HSNAPEND";
 inline constexpr uint32_t kSectionMagic = 0x43455348;  // "HSEC"
 
-inline constexpr uint16_t kMajorVersion = 1;  // a reader refuses a newer one
+inline constexpr uint16_t kMajorVersion = 1;   // a reader refuses a newer one
 inline constexpr uint16_t kMinorVersion = 10;  // a reader skips what newer ones have added
 
 inline constexpr size_t kFileHeaderSize = 16;

@@ -34,7 +34,8 @@ int run_why(const std::vector<std::string>& words) {
   ReportStyle style;
   OptionParser parser("why [options] ADDR SNAPSHOT|CORE|PID|NAME|container:ID|pod:UID",
                       kWhyDescription);
-  parser.number("limit", limit, "N", "show the ways from N roots (default: 5), of a million steps in all at most");
+  parser.number("limit", limit, "N",
+                "show the ways from N roots (default: 5), of a million steps in all at most");
   add_source_options(parser, explain);
   add_report_options(parser, style, "print one JSON object");
   parser.positional("ADDR", address_word);
