@@ -185,13 +185,11 @@ struct Ways {
 };
 
 // At most `limit`, doubtful ones only where others leave room.
-Ways ways_to(const ReferenceStreams& references, const DoubtfulWords& doubtful,
-             const ReferenceGraph& all_sources, const KnownRoots& known, BlockNumber block,
-             size_t limit) {
+Ways ways_to(const ReferenceGraph& in_use, const ReferenceGraph& all_sources,
+             const KnownRoots& known, BlockNumber block, size_t limit) {
   Ways ways;
   ways.by_words_in_use = paths_from(
-      known, [&](uint32_t root) { return !known.are_doubtful[root]; },
-      sources_in_use(references, doubtful), block, limit);
+      known, [&](uint32_t root) { return !known.are_doubtful[root]; }, in_use, block, limit);
   std::set<uint32_t> variables;
   for (const HoldingPath& path : ways.by_words_in_use) {
     variables.insert(known.variables[path.root]);
@@ -220,17 +218,16 @@ std::vector<bool> roots_of_owner(const OwnedBlocks& owned, const BlockSizes& siz
 }
 
 // Puts the shortest way from the owner among the others: `limit` roots may be nearer.
-void add_owner(const ReferenceStreams& references, const DoubtfulWords& doubtful,
-               const OwnedBlocks& owned, const KnownRoots& known, BlockNumber block, size_t limit,
-               Ways& ways) {
+void add_owner(const ReferenceGraph& in_use, const OwnedBlocks& owned, const KnownRoots& known,
+               BlockNumber block, size_t limit, Ways& ways) {
   const auto is_owner = [&](uint32_t root) { return known.are_owners[root]; };
   for (const auto* some : {&ways.by_words_in_use, &ways.doubtful}) {
     if (std::ranges::any_of(*some, is_owner, &HoldingPath::root)) return;
   }
   std::vector<HoldingPath>* among = &ways.by_words_in_use;
   std::vector<HoldingPath> found = paths_from(
-      known, [&](uint32_t root) { return !known.are_doubtful[root] && is_owner(root); },
-      sources_in_use(references, doubtful), block, 1);
+      known, [&](uint32_t root) { return !known.are_doubtful[root] && is_owner(root); }, in_use,
+      block, 1);
   if (found.empty()) {
     among = &ways.doubtful;
     found = paths_from(known, is_owner, reversed(owned.graph), block, 1);
@@ -345,13 +342,14 @@ std::optional<HeldBlock> explain_block(const SnapshotStreams& streams,
   known.variables = variables_of(known.roots, references.places, owned.owning);
   const DoubtfulWords doubtful(references, columns.sizes, known.roots, word);
   known.are_doubtful = doubtful.of_roots(known.roots, references.places, streams.metadata->threads);
+  const ReferenceGraph in_use = sources_in_use(references, doubtful);
   Ways ways;
   std::vector<BlockNumber> sources;
   {
     ReferenceGraph graph = read_graph(references);
     const ReferenceGraph back = reversed(graph);
     if (owned.owning.reached.contains(number)) graph.release();
-    ways = ways_to(references, doubtful, back, known, number, limit);
+    ways = ways_to(in_use, back, known, number, limit);
     const std::span<const BlockNumber> all = back.targets(number);
     sources.assign(all.begin(), all.end());
     if (ways.size() == 0) {
@@ -367,7 +365,7 @@ std::optional<HeldBlock> explain_block(const SnapshotStreams& streams,
     std::vector<BlockNumber> starts;
     for (const PlacedRoot& root : owned.owning.roots) starts.push_back(root.target);
     known.are_owners = roots_of_owner(owned, columns.sizes, known, number);
-    add_owner(references, doubtful, owned, known, number, limit, ways);
+    add_owner(in_use, owned, known, number, limit, ways);
     result.retained = retained_by(streams, owned.graph, starts, number, false);
   } else if (has_collector(streams)) {
     result.is_garbage = owned.garbage.has(number);

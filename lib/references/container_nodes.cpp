@@ -1,6 +1,7 @@
 #include "references/container_nodes.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "references/side_work.h"
@@ -91,6 +92,22 @@ void follow_containers(NodeSource& source, std::span<const NodeContainer> contai
     if (source.limit().is_reached()) return;
     if (is_large_tree(one)) walks.follow_large_tree(one);
   }
+}
+
+bool leads_before(const NodeContainer& a, const NodeContainer& b) {
+  return std::tuple(a.first, a.nodes, a.count) < std::tuple(b.first, b.nodes, b.count);
+}
+
+std::vector<NodeContainer> take_copies(std::vector<NodeContainer>& containers) {
+  std::vector<NodeContainer> copies;
+  std::vector<NodeContainer> others;
+  for (const NodeContainer& one : containers) {
+    const bool is_copy =
+        one.nodes == StorageKind::kHashNode && !others.empty() && !leads_before(others.back(), one);
+    (is_copy ? copies : others).push_back(one);
+  }
+  containers = std::move(others);
+  return copies;
 }
 
 uint64_t LookLimit::take(uint64_t wanted) {

@@ -34,6 +34,13 @@ struct NodeContainer {
   BlockNumber begins = kNoBlock;  // the block that the header is the beginning of, as in a node
 };
 
+// An order in which those that lead to the same nodes come together.
+bool leads_before(const NodeContainer& a, const NodeContainer& b);
+// Takes out of `containers`, in that order, all but one of the hash tables that lead to the same
+// nodes. These do not lead back to a table, so what is left over of its words elsewhere, as of one
+// that was moved, looks like it: such are followed once.
+std::vector<NodeContainer> take_copies(std::vector<NodeContainer>& containers);
+
 // In a node of a tree: | colour | parent | left | right |.
 inline constexpr uint64_t kParentAt = 8;
 inline constexpr uint64_t kTreeNodeBytes = 40;  // at least

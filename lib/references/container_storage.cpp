@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <tuple>
 #include <utility>
 
 #include "base/file_name.h"
@@ -20,11 +19,6 @@ constexpr uint64_t kLooksABlock = 4;
 constexpr uint64_t kLargestObject = 512;
 // Floating-point 1.0, the load factor that nobody changes.
 constexpr uint64_t kLoadFactor = 0x3f800000;
-
-// Those that lead to the same nodes come together.
-bool leads_before(const NodeContainer& a, const NodeContainer& b) {
-  return std::tuple(a.first, a.nodes, a.count) < std::tuple(b.first, b.nodes, b.count);
-}
 
 }  // namespace
 
@@ -321,7 +315,7 @@ void ContainerStorage::follow_nodes(const BlockEdges& edges, const StartThread& 
   // In the order of addresses, so that pages are read once: most of these are none.
   std::stable_sort(containers_.begin(), containers_.end(), leads_before);
   std::erase_if(containers_, [this](const NodeContainer& one) { return !leads_back(one); });
-  const std::vector<NodeContainer> copies = take_copies();
+  const std::vector<NodeContainer> copies = take_copies(containers_);
   most_pages_ += cache_.pages_read();
   if (edges.is_cut_off()) return;
   NodeSource source(map_, edges, tree_nodes_.span(), cache_, most_pages_, limit_);
@@ -362,20 +356,6 @@ void ContainerStorage::follow_nodes(const BlockEdges& edges, const StartThread& 
   std::sort(known_containers_.begin(), known_containers_.end());
   const auto last = std::unique(known_containers_.begin(), known_containers_.end());
   known_containers_.erase(last, known_containers_.end());
-}
-
-// Nodes of a hash table do not lead back to it, so what is left over of its words elsewhere, as of
-// a table that was moved, looks like it: such are followed once.
-std::vector<NodeContainer> ContainerStorage::take_copies() {
-  std::vector<NodeContainer> copies;
-  std::vector<NodeContainer> others;
-  for (const NodeContainer& one : containers_) {
-    const bool is_copy =
-        one.nodes == StorageKind::kHashNode && !others.empty() && !leads_before(others.back(), one);
-    (is_copy ? copies : others).push_back(one);
-  }
-  containers_ = std::move(others);
-  return copies;
 }
 
 void ContainerStorage::add_known(const NodeContainer& container) {

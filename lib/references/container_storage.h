@@ -236,7 +236,6 @@ class ContainerStorage {
   bool leads_back(const NodeContainer& container);
   bool begins_like_node(const NodeContainer& list);
   void follow_nodes(const BlockEdges& edges, const StartThread& start, TextTails& tails);
-  std::vector<NodeContainer> take_copies();
   void add_known(const NodeContainer& container);
   void follow_deques();
 

@@ -385,24 +385,6 @@ TEST_CASE("rings of nodes that are no list's are followed once") {
   }
 }
 
-TEST_CASE("what is left over of a hash table's words elsewhere makes no other node unknown") {
-  constexpr uint64_t kNodes = 3000;
-  constexpr uint64_t kBuckets = 3001;
-  ContainerHeap heap;
-  const uint64_t buckets = heap.block(8 * kBuckets);
-  std::vector<uint64_t> nodes;
-  for (uint64_t i = 0; i < kNodes; ++i) nodes.push_back(heap.block(24));
-  for (uint64_t i = 0; i + 1 < kNodes; ++i) heap.put(nodes[i], {nodes[i + 1]});
-  std::vector<ContainerWords> words;
-  for (int i = 0; i < 20; ++i) {
-    const Address table = ContainerHeap::kData + 64 * i;
-    heap.put(table.value(), {buckets, kBuckets, nodes[0], kNodes, kOne, kBuckets});
-    words.push_back({kNoBlock, 0, table + 16, 1});
-  }
-  CHECK(heap.count(StorageKind::kHashNode, {}) == kNodes);
-  heap.look([&](const BlockMap&, ContainerStorage& all) { CHECK(all.take_containers() == words); });
-}
-
 TEST_CASE("the nodes of a tree know their parents") {
   ContainerHeap heap;
   const uint64_t root = heap.block(40);
