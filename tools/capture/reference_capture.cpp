@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/resource_limit.h"
 #include "elf/unpacked_size.h"
-#include "platform/linux/self/helper_thread.h"
+#include "platform/linux/self/threads_apart.h"
 #include "references/destroyed_objects.h"
 #include "references/file_memory.h"
 #include "references/reference_scan.h"
@@ -167,11 +167,10 @@ void ReferenceCapture::give_up(std::string why) {
   record_.why_not = std::move(why);
 }
 
-// Signals are blocked on it, so what it reads must not raise any: a core that was truncated does.
-StartThread ReferenceCapture::helper_thread() const {
+// The second one takes no signals, so what it reads must not raise any, as a truncated core does.
+bool ReferenceCapture::has_work_for_two() const {
   constexpr BlockNumber kFewBlocks = 1 << 16;
-  if (target_->is_mapped_here() || map_->blocks() < kFewBlocks) return {};
-  return [](std::function<void()> body) { return start_helper_thread(std::move(body)); };
+  return !target_->is_mapped_here() && map_->blocks() >= kFewBlocks;
 }
 
 void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
@@ -220,6 +219,12 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
   }
   UnsetWords set_only(*map_, files.unset,
                       has_objects ? static_cast<ReferenceSink&>(*object_references_) : kept);
+  std::optional<ThreadsApart> apart;
+  StartThread start_thread;
+  if (has_work_for_two()) {
+    apart.emplace();
+    start_thread = [&apart](std::function<void()> body) { return apart->start(std::move(body)); };
+  }
   count(scan_blocks(
       *target_, *map_, set_only,
       {&types_.first_words(),
@@ -235,16 +240,16 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
         check_budget();
         if (options_.progress) options_.progress(std::min(done, bytes), bytes);
       },
-      storage_.get(), helper_thread()));
+      storage_.get(), start_thread));
   for (const auto& [block, entry] : types_.known_blocks()) entry_of_block_[block] = entry;
   record_.references = writer.references();
   if (has_objects) add_objects(writer);
   scan_roots();
   if (edges_) edges_->seal(*map_);
   const bool has_sizes = debug_types_->is_wanted();
-  if (has_sizes) sizes_.emplace(helper_thread(), [this] { edges_->keep_sizes(*map_); });
+  if (has_sizes) sizes_.emplace(start_thread, [this] { edges_->keep_sizes(*map_); });
   if (storage_) {
-    storage_->follow(*edges_, helper_thread());
+    storage_->follow(*edges_, start_thread);
     slack_words_ = storage_->take_slack_words();
     unused_words_ = storage_->take_unused_words();
     containers_ = storage_->take_containers();

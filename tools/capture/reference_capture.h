@@ -110,7 +110,8 @@ class ReferenceCapture final : public ChunkSink {
   void decide(bool is_held);
   void check_estimate() const;
   void leave_out();
-  StartThread helper_thread() const;
+  // Whether a second thread can help.
+  bool has_work_for_two() const;
   void scan(const HeapModel& heap, const MemoryTaken& taken, SnapshotWriter& writer);
   void scan_roots();
   void find_outer_variables();
