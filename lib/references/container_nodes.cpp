@@ -122,10 +122,11 @@ uint64_t LookLimit::take(uint64_t wanted) {
 
 bool NodeSource::read(Address from, std::span<std::byte> bytes) {
   const std::lock_guard lock(reading_);
-  if (cache_.pages_read() >= most_pages_) {
+  if (reads_left_ == 0) {
     limit_.reach();
     return false;
   }
+  --reads_left_;
   return cache_.read(from, bytes) == bytes.size();
 }
 
@@ -139,7 +140,8 @@ void NodeWalk::begin(const NodeContainer& container) {
 bool NodeWalk::follow(const NodeContainer& container) {
   begin(container);
   switch (container.nodes) {
-    case StorageKind::kListNode: return follow_list(container);
+    case StorageKind::kListNode:
+      return container.begins == kNoBlock ? follow_list(container) : follow_ring(container);
     case StorageKind::kTreeNode: return follow_whole_tree(container);
     case StorageKind::kHashNode: return follow_chain(container);
     default: return false;
@@ -179,36 +181,42 @@ NodeWalk::Links<kCount> NodeWalk::links_of(BlockNumber block) {
 }
 
 // What leads to blocks that were looked at before is in no ring with them, or it would be known.
-uint32_t NodeWalk::others_in_ring(BlockNumber block) {
-  if (ring_of_.empty()) ring_of_ = LargeArray<uint32_t>(source_.map().blocks());
-  if (ring_of_[block] != 0) return others_in_ring_[ring_of_[block] - 1];
-  const auto ring = static_cast<uint32_t>(others_in_ring_.size()) + 1;
-  uint32_t others = 0;
+NodeWalk::Ring* NodeWalk::ring_of(BlockNumber block) {
+  if (ring_number_.empty()) ring_number_ = LargeArray<uint32_t>(source_.map().blocks());
+  if (ring_number_[block] != 0) return &rings_[ring_number_[block] - 1];
+  Ring ring;
+  const auto number = static_cast<uint32_t>(rings_.size()) + 1;
   BlockNumber previous = kNoBlock;
   BlockNumber at = block;
-  while (at != kNoBlock && ring_of_[at] == 0 && may_look_at(at)) {
+  while (at != kNoBlock && ring_number_[at] == 0 && may_look_at(at)) {
     const auto links = links_of<2>(at);
     if (previous != kNoBlock && links[1] != previous) break;
-    ring_of_[at] = ring;
+    ring_number_[at] = number;
     previous = at;
     at = links[0];
     if (at == block) break;
-    ++others;
+    if (at != kNoBlock) nodes_.add(at);
+    ++ring.others;
   }
   const bool is_closed = at == block && previous != kNoBlock && links_of<2>(block)[1] == previous;
-  others_in_ring_.push_back(is_closed ? others : 0);
-  return others_in_ring_.back();
+  if (!is_closed) ring.others = 0;
+  rings_.push_back(ring);
+  return ring_number_[block] == 0 ? nullptr : &rings_.back();
 }
 
-// Whether a block has so many others in its ring, and this is the first time that it is asked for.
-bool NodeWalk::is_new_ring(BlockNumber block, uint64_t others) {
-  if (others_in_ring(block) != others || ring_of_[block] == 0) return false;
-  return followed_rings_.insert(ring_of_[block]).second;
+// That begins a block.
+bool NodeWalk::follow_ring(const NodeContainer& list) {
+  Ring* const ring = ring_of(list.begins);
+  if (ring == nullptr || ring->others == 0 || ring->others != list.count) return false;
+  for (const uint64_t node : {list.first, list.last}) {
+    if (block_at(node, kListNodeBytes) == kNoBlock) return false;
+  }
+  if (std::exchange(ring->is_followed, true)) return true;
+  return nodes_.added() == list.count || follow_list(list);
 }
 
 // | next | previous | element |, in a ring with the container.
 bool NodeWalk::follow_list(const NodeContainer& list) {
-  if (list.begins != kNoBlock && !is_new_ring(list.begins, list.count)) return false;
   BlockNumber previous = kNoBlock;
   BlockNumber at = block_at(list.first, kListNodeBytes);
   for (uint64_t i = 0; i < list.count; ++i) {
@@ -275,7 +283,7 @@ bool NodeWalk::follow_below(const NodeContainer& tree, const Below& subtree) {
 bool NodeWalk::visit(const NodeContainer& tree, const Below& next, LargeArray<Below>& children) {
   if (nodes_.added() == tree.count || !add(next.node)) return false;
   const TreeLinks links = links_of<4>(next.node);
-  const uint8_t marks = tree_marks(links, next, tree.header);
+  const uint8_t marks = tree_marks(links, next);
   if (marks == 0) return false;
   if ((marks & kHasLeft) != 0) children.push_back({links[2], next.node});
   if ((marks & kHasRight) != 0) children.push_back({links[3], next.node});
@@ -283,18 +291,17 @@ bool NodeWalk::visit(const NodeContainer& tree, const Below& next, LargeArray<Be
   return true;
 }
 
-uint8_t NodeWalk::tree_marks(const TreeLinks& links, const Below& node, uint64_t header) {
+uint8_t NodeWalk::tree_marks(const TreeLinks& links, const Below& node) {
   uint8_t marks = source_.tree_marks(node.node);
-  if (node.parent == kNoBlock || marks == 0) {
+  if (marks == 0) {
     const Address address = source_.map().address_of(node.node);
     std::array<uint64_t, 4> words{};
     if (source_.map().usable(address, hint_) < kTreeNodeBytes ||
         !source_.read(address, std::as_writable_bytes(std::span(words))) ||
-        (words[0] & UINT32_MAX) > 1 || (node.parent == kNoBlock && words[1] != header)) {
+        (words[0] & UINT32_MAX) > 1) {
       return 0;
     }
-    marks = static_cast<uint8_t>(kMayBeTreeNode | (words[2] != 0 ? kHasLeft : 0) |
-                                 (words[3] != 0 ? kHasRight : 0));
+    marks = tree_marks_of(words[2], words[3]);
   }
   const bool is_node = (node.parent == kNoBlock || links[1] == node.parent) &&
                        ((marks & kHasLeft) != 0) == (links[2] != kNoBlock) &&

@@ -8,7 +8,6 @@
 #include <functional>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <span>
 #include <vector>
 
@@ -47,6 +46,10 @@ inline constexpr uint64_t kTreeNodeBytes = 40;  // at least
 
 // Of a block that may be such a node, as its words were seen: which of its children are not null.
 enum TreeMark : uint8_t { kMayBeTreeNode = 1, kHasLeft = 2, kHasRight = 4 };
+constexpr uint8_t tree_marks_of(uint64_t left, uint64_t right) {
+  return static_cast<uint8_t>(kMayBeTreeNode | (left != 0 ? kHasLeft : 0) |
+                              (right != 0 ? kHasRight : 0));
+}
 
 // At how much may be looked, by any thread.
 class LookLimit {
@@ -68,15 +71,15 @@ class LookLimit {
 // What is known of the blocks that may be nodes. Any thread may ask.
 class NodeSource {
  public:
-  // All outlive this. `tree_marks`: of each block. Pages are read again until `cache` has read
-  // `most_pages`.
+  // All outlive this. `tree_marks`: of each block. After `most_reads` calls of read() the limit is
+  // reached: pages that were read are not counted, as that depends on what each thread does when.
   NodeSource(const BlockMap& map, const BlockEdges& edges, std::span<const uint8_t> tree_marks,
-             PageCache& cache, uint64_t most_pages, LookLimit& limit)
+             PageCache& cache, uint64_t most_reads, LookLimit& limit)
       : map_(map),
         edges_(edges),
         tree_marks_(tree_marks),
         cache_(cache),
-        most_pages_(most_pages),
+        reads_left_(most_reads),
         limit_(limit) {}
 
   const BlockMap& map() const { return map_; }
@@ -92,7 +95,7 @@ class NodeSource {
   std::span<const uint8_t> tree_marks_;
   std::mutex reading_;
   PageCache& cache_;
-  uint64_t most_pages_;
+  uint64_t reads_left_;
   LookLimit& limit_;
 };
 
@@ -111,7 +114,8 @@ class alignas(64) NodeWalk {
     BlockNumber parent = kNoBlock;
   };
 
-  // Follows all nodes, in place of those of the container before; whether they are this one's.
+  // Follows all nodes, in place of those of the container before; whether they are this one's. No
+  // ring is followed twice for lists that begin blocks: of all but the first one there are none.
   bool follow(const NodeContainer& container);
   // The same of a tree, a part at a time, after begin(). follow_levels() adds the nodes of `level`
   // and puts their children in their place, until there are none, or `enough`. False for what is no
@@ -140,16 +144,21 @@ class alignas(64) NodeWalk {
   bool add(BlockNumber block);
   template <size_t kCount>
   Links<kCount> links_of(BlockNumber block);
-  // How many other blocks are in the ring that the first words of blocks make of `block`, each of
-  // which the next one's second word leads back to; 0 if they make none.
-  uint32_t others_in_ring(BlockNumber block);
-  bool is_new_ring(BlockNumber block, uint64_t others);
+  // A ring that the first words of blocks make, each of which the next one's second word leads
+  // back to.
+  struct Ring {
+    uint32_t others = 0;       // beside each one; 0: the blocks make none
+    bool is_followed = false;  // as a list's
+  };
+  // Adds the other blocks of a ring that is not known to the nodes. Null: it costs too much.
+  Ring* ring_of(BlockNumber block);
+  bool follow_ring(const NodeContainer& list);
   bool follow_list(const NodeContainer& list);
   bool follow_chain(const NodeContainer& chain);
   bool follow_whole_tree(const NodeContainer& tree);
   bool visit(const NodeContainer& tree, const Below& next, LargeArray<Below>& children);
   // TreeMark bits of a node, from memory where the scan saw too little; 0 for none.
-  uint8_t tree_marks(const TreeLinks& links, const Below& node, uint64_t header);
+  uint8_t tree_marks(const TreeLinks& links, const Below& node);
 
   NodeSource& source_;
   BlockMap::Hint hint_;
@@ -157,10 +166,9 @@ class alignas(64) NodeWalk {
   uint64_t looks_ = 0;  // taken from the limit, not yet used
   NodeSet nodes_;
   LargeArray<Below> waiting_;
-  // Each node of a list of numbers looks like a list of so many nodes: none is followed twice.
-  LargeArray<uint32_t> ring_of_;  // of each block, and one; 0: not known
-  std::vector<uint32_t> others_in_ring_;
-  std::set<uint32_t> followed_rings_;
+  // Each node of a list of numbers looks like a list of so many nodes.
+  LargeArray<uint32_t> ring_number_;  // of each block, and one; 0: not known
+  std::vector<Ring> rings_;
   BlockNumber last_ = kNoBlock;  // node of the tree
   bool has_last_ = false;
 };
@@ -172,7 +180,8 @@ inline constexpr unsigned kNodeThreads = 2;
 using MarkNodes = std::function<void(unsigned thread, const NodeContainer&, const NodeSet&)>;
 
 // Follows containers; `mark` gets the nodes of those that are what they were taken for, on either
-// thread. `start`: empty for no other thread.
+// thread. The first and last nodes of lists, and the roots of trees, are known to lead back.
+// `start`: empty for no other thread.
 void follow_containers(NodeSource& source, std::span<const NodeContainer> containers,
                        const StartThread& start, const MarkNodes& mark);
 

@@ -136,7 +136,7 @@ bool ContainerStorage::may_be_iterator(const EmptyArray& array) {
 void ContainerStorage::find_empty_arrays() {
   if (empty_arrays_.size() == kMostContainers) return;
   std::erase_if(empty_arrays_, [this](const EmptyArray& one) { return may_be_iterator(one); });
-  if (!may_go_on()) return;
+  if (cache_.pages_read() >= most_pages_) return;
   for (const EmptyArray& one : empty_arrays_) mark_capacity(one.block, one.bytes);
 }
 
@@ -181,8 +181,7 @@ void ContainerStorage::look_at_node(const WordInMemory& word, uint64_t left, uin
       map_.usable(word.at - kParentAt, hint_) < kTreeNodeBytes) {
     return;
   }
-  tree_nodes_[word.source] = static_cast<uint8_t>(kMayBeTreeNode | (left != 0 ? kHasLeft : 0) |
-                                                  (right != 0 ? kHasRight : 0));
+  tree_nodes_[word.source] = tree_marks_of(left, right);
 }
 
 void ContainerStorage::look_at_buckets(const WordInMemory& word, BlockNumber block,
@@ -200,34 +199,6 @@ void ContainerStorage::look_at_buckets(const WordInMemory& word, BlockNumber blo
   mark(block, StorageKind::kHashBuckets);
   if (count == 0 || containers_.size() >= kMostContainers) return;
   containers_.push_back({StorageKind::kHashNode, word.at.value(), first, 0, count});
-}
-
-// Two iterators follow the map: | element | buffer | its end | word of the map |, of the first
-// element and of the end.
-void ContainerStorage::look_at_deque(const WordInMemory& word, BlockNumber block,
-                                     uint64_t map_size) {
-  constexpr uint64_t kSmallestBuffer = 256;  // a half of 512 bytes, that elements do not fill
-  constexpr uint64_t kLargestBuffer = uint64_t{1} << 30;
-  std::array<uint64_t, 10> words{};
-  for (int i = 0; i < 10; ++i) {
-    if (!word.beside(i, words.at(static_cast<size_t>(i)))) return;
-  }
-  const auto [map, size, first, first_buffer, first_end, first_word, end, last_buffer, last_end,
-              last_word] = words;
-  const uint64_t bytes = first_end - first_buffer;
-  if (first_buffer > first || first >= first_end || last_buffer > end || end >= last_end ||
-      last_end - last_buffer != bytes || bytes <= kSmallestBuffer || bytes > kLargestBuffer ||
-      first_word < map || first_word > last_word || last_word - map >= map_size * kWordBytes ||
-      (first_word - map) % kWordBytes != 0 || (last_word - map) % kWordBytes != 0 ||
-      deques_.size() >= kMostContainers || !is_filled(map, size * kWordBytes)) {
-    return;
-  }
-  const auto word_at = [](uint64_t offset) {
-    return static_cast<uint32_t>(std::min<uint64_t>(offset / kWordBytes, UINT32_MAX));
-  };
-  deques_.push_back({block, first_word, (last_word - first_word) / kWordBytes + 1, first_buffer,
-                     last_buffer, bytes, word_at(first_word - map), word_at(first - first_buffer),
-                     words_for(end - last_buffer)});
 }
 
 // Of a std::basic_filebuf: where it reads and writes is in its std::basic_streambuf.
@@ -258,7 +229,7 @@ void ContainerStorage::follow(const BlockEdges& edges, const StartThread& start)
     TextTails tails(take_tails(), map_.blocks());
     follow_nodes(edges, start, tails);
     follow_deques();
-    if (may_go_on()) {
+    if (!limit_.is_reached()) {
       unused_words_ = tails.find_unused(map_, cache_);
     } else {
       forget_nodes();
@@ -316,9 +287,10 @@ void ContainerStorage::follow_nodes(const BlockEdges& edges, const StartThread& 
   std::stable_sort(containers_.begin(), containers_.end(), leads_before);
   std::erase_if(containers_, [this](const NodeContainer& one) { return !leads_back(one); });
   const std::vector<NodeContainer> copies = take_copies(containers_);
-  most_pages_ += cache_.pages_read();
   if (edges.is_cut_off()) return;
-  NodeSource source(map_, edges, tree_nodes_.span(), cache_, most_pages_, limit_);
+  // The last node of each table, and of a tree what the scan did not see whole.
+  const uint64_t most_reads = most_pages_ + containers_.size();
+  NodeSource source(map_, edges, tree_nodes_.span(), cache_, most_reads, limit_);
   // What the other thread finds.
   LargeArray<uint8_t> other_kinds(map_.blocks());
   std::array<std::vector<NodeContainer>, kNodeThreads> known;
@@ -333,16 +305,24 @@ void ContainerStorage::follow_nodes(const BlockEdges& edges, const StartThread& 
     follow_containers(source, some, other, mark_all);
     mark_all_of(other_kinds.span());
   };
-  // The node whose number is as many as there are is the header, too, as far as the ring tells.
-  const auto like_nodes =
+  const auto in_blocks =
       std::stable_partition(containers_.begin(), containers_.end(),
-                            [this](const NodeContainer& one) { return !begins_like_node(one); });
-  follow_some({containers_.begin(), like_nodes}, start);
-  const auto rest = std::remove_if(like_nodes, containers_.end(), [this](const auto& one) {
+                            [](const NodeContainer& one) { return one.begins == kNoBlock; });
+  follow_some({containers_.begin(), in_blocks}, start);
+  const auto rest = std::remove_if(in_blocks, containers_.end(), [this](const auto& one) {
     return kind(one.begins) == StorageKind::kListNode;
   });
-  // Each node of a ring looks like the container of the others: one walk knows which it followed.
-  follow_some({like_nodes, rest}, {});
+  // Each node of a ring may look like the list of the others: one walk knows which it followed. As
+  // far as the ring tells, the node whose number is as many as there are is the list, too: what is
+  // no node by its size comes first, then what lies first, as a list is made before its nodes.
+  const auto like_nodes = std::partition(
+      in_blocks, rest, [this](const NodeContainer& one) { return !begins_like_node(one); });
+  const auto lies_before = [](const NodeContainer& a, const NodeContainer& b) {
+    return a.begins < b.begins;
+  };
+  std::sort(in_blocks, like_nodes, lies_before);
+  std::sort(like_nodes, rest, lies_before);
+  follow_some({in_blocks, rest}, {});
   // Some would be worse than none.
   if (are_too_many) return;
   for (const auto& of_thread : known) {
@@ -403,55 +383,28 @@ bool ContainerStorage::begins_like_node(const NodeContainer& list) {
 
 // Whether the nodes at the ends of what is taken for a container lead back to it.
 bool ContainerStorage::leads_back(const NodeContainer& container) {
-  if (container.nodes == StorageKind::kHashNode) return true;
-  const auto back = cache_.word(Address(container.first) + kWordBytes, kWordBytes);
-  if (back != container.header) return false;
-  return container.nodes != StorageKind::kListNode ||
-         cache_.word(Address(container.last), kWordBytes) == container.header;
+  switch (container.nodes) {
+    case StorageKind::kListNode:
+      return cache_.word(Address(container.first) + kWordBytes, kWordBytes) == container.header &&
+             cache_.word(Address(container.last), kWordBytes) == container.header;
+    case StorageKind::kTreeNode: return leads_back_from_root(container);
+    default: return true;
+  }
 }
 
-void ContainerStorage::follow_deques() {
-  // In the order of addresses: their maps are read once.
-  std::stable_sort(deques_.begin(), deques_.end(),
-                   [](const Deque& a, const Deque& b) { return a.first < b.first; });
-  std::vector<Deque> known;
-  for (Deque& deque : deques_) {
-    buffers_.clear();
-    if (!may_go_on()) break;
-    if (!follow_deque(deque)) continue;
-    mark(deque.map, StorageKind::kDequeMap);
-    for (const BlockNumber buffer : buffers_) {
-      mark(buffer, StorageKind::kDequeBuffer);
-      mark_capacity(buffer, deque.buffer_bytes);
-    }
-    deque.first_block = buffers_.front();
-    deque.last_block = buffers_.back();
-    known.push_back(deque);
+// Marks the root of a tree, too: the scan sees no reference in one that has no children.
+bool ContainerStorage::leads_back_from_root(const NodeContainer& tree) {
+  std::array<uint64_t, kTreeNodeBytes / kWordBytes - 1> words{};
+  const auto bytes = std::as_writable_bytes(std::span(words));
+  if (cache_.read(Address(tree.first), bytes) != bytes.size() || words[1] != tree.header) {
+    return false;
   }
-  find_used_words(known);
-}
-
-// A deque that was moved from a function's frame may have left its words there, as they were: where
-// two do not agree, nothing is known.
-void ContainerStorage::find_used_words(std::vector<Deque>& known) {
-  std::stable_sort(known.begin(), known.end(),
-                   [](const Deque& a, const Deque& b) { return a.map < b.map; });
-  for (auto deque = known.begin(); deque != known.end();) {
-    const auto next = std::find_if(deque, known.end(),
-                                   [&](const Deque& other) { return other.map != deque->map; });
-    if (std::all_of(deque, next, [&](const Deque& other) { return other.agrees_with(*deque); })) {
-      const auto capacity = static_cast<uint32_t>(deque->buffer_bytes / kWordBytes);
-      const auto most_used = std::max_element(
-          deque, next, [](const Deque& a, const Deque& b) { return a.used_to < b.used_to; });
-      of_deques_.push_back({deque->map, deque->used_of_map + static_cast<uint32_t>(deque->count),
-                            deque->used_of_map});
-      const uint32_t spare = capacity - std::min(capacity, most_used->used_to);
-      const bool is_one = deque->first_block == deque->last_block;
-      of_deques_.push_back({deque->first_block, capacity, deque->used_from, is_one ? spare : 0});
-      if (!is_one) of_deques_.push_back({deque->last_block, capacity, 0, spare});
-    }
-    deque = next;
+  const auto root = map_.find(tree.first, hint_);
+  if (root && root->block < map_.first_slot() && (words[0] & UINT32_MAX) <= 1 &&
+      map_.usable(Address(tree.first), hint_) >= kTreeNodeBytes) {
+    tree_nodes_[root->block] = tree_marks_of(words[2], words[3]);
   }
+  return true;
 }
 
 // Some of one sort known and some not would be worse than none.
@@ -464,21 +417,6 @@ void ContainerStorage::forget_nodes() {
       kind = 0;
     }
   }
-}
-
-bool ContainerStorage::follow_deque(const Deque& deque) {
-  uint64_t buffer = 0;
-  for (uint64_t i = 0; i < deque.count; ++i) {
-    if (limit_.take(1) == 0) return false;
-    const auto word = cache_.word(Address(deque.first) + i * kWordBytes, kWordBytes);
-    if (!word) return false;
-    buffer = *word;
-    const auto place = map_.find(buffer, hint_);
-    if (!place || place->offset != 0 || !is_filled(buffer, deque.buffer_bytes)) return false;
-    if (i == 0 && buffer != deque.first_buffer) return false;
-    buffers_.push_back(place->block);
-  }
-  return buffer == deque.last_buffer;
 }
 
 }  // namespace heapsnap

@@ -89,6 +89,9 @@ class ContainerStorage {
   // `start`: for nodes, beside this thread; empty for none.
   void follow(const BlockEdges& edges, const StartThread& start = {});
 
+  // After follow(): false where there was too much to look at.
+  bool are_nodes_known() const { return !limit_.is_reached(); }
+
   StorageKind kind(BlockNumber block) const { return static_cast<StorageKind>(kinds_[block]); }
   // After follow(): of the blocks of vectors and deques that have addresses of blocks where these
   // keep no elements, ascending.
@@ -230,10 +233,10 @@ class ContainerStorage {
   bool is_text(Address begin, uint64_t size, uint32_t width);
   // Reading what is in swap would bring it back.
   bool may_read_again() const { return target_.process().swap == 0; }
-  bool may_go_on() const { return !limit_.is_reached() && cache_.pages_read() < most_pages_; }
   void forget_nodes();
   bool follow_deque(const Deque& deque);
   bool leads_back(const NodeContainer& container);
+  bool leads_back_from_root(const NodeContainer& tree);
   bool begins_like_node(const NodeContainer& list);
   void follow_nodes(const BlockEdges& edges, const StartThread& start, TextTails& tails);
   void add_known(const NodeContainer& container);

@@ -267,6 +267,10 @@ TypeNumber DebugTypeCapture::type_of(BlockNumber block, bool has_elements) {
   return typing_ ? number_of(typing_->type_of(block), has_elements) : 0;
 }
 
+bool DebugTypeCapture::is_of_container(BlockNumber block) const {
+  return typing_ && typing_->is_of_container(block);
+}
+
 bool DebugTypeCapture::is_other_array(BlockNumber block) const {
   return typing_->type_of(block).shape == BlockShape::kArray && !typing_->is_of_container(block);
 }

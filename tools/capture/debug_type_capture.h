@@ -59,9 +59,11 @@ class DebugTypeCapture {
   // Afterwards type_of() has the answers. `known.edges` outlives this.
   void run(const Known& known);
 
-  // A row of types(); 0: not known. `has_elements`: its words say that a container keeps elements
-  // there, so that each may be one's, if it is an array.
+  // A row of types(); 0: not known. `has_elements`: a container keeps elements there, so that each
+  // word may be one's, if it is an array.
   TypeNumber type_of(BlockNumber block, bool has_elements);
+  // Whether a container has elements there, as far as types tell: it may have had them.
+  bool is_of_container(BlockNumber block) const;
   // Of a block with a type_of(). Whether it is an array, and no container has its elements there.
   bool is_other_array(BlockNumber block) const;
   // The same of a block whose vtable is that of its first member alone.

@@ -254,6 +254,10 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
     unused_words_ = storage_->take_unused_words();
     containers_ = storage_->take_containers();
     storage_of_block_ = storage_->take_kinds();
+    if (!storage_->are_nodes_known()) {
+      left_out_.push_back(
+          "the nodes of containers of the C++ library have no types: too much looks like one");
+    }
     storage_.reset();
   }
   add_destroyed_objects();
@@ -386,8 +390,9 @@ ReferenceRecord ReferenceCapture::finish(SnapshotWriter& writer, std::vector<std
   } catch (const std::bad_alloc&) {
     lack_memory();
   }
-  const auto& left_out = debug_types_->notes();
-  notes.insert(notes.end(), left_out.begin(), left_out.end());
+  const auto& of_types = debug_types_->notes();
+  left_out_.insert(left_out_.end(), of_types.begin(), of_types.end());
+  notes.insert(notes.end(), left_out_.begin(), left_out_.end());
   return record_;
 }
 
@@ -442,8 +447,11 @@ void ReferenceCapture::write_block_types(std::vector<BlockType> names, SnapshotW
       return by_runtime + object_references_->buffer_kind(block) - 1;
     }
     const TypeNumber container = type_by_container(block);
+    // Of a program with a libstdc++ of its own, nobody has looked at the words of vectors.
     const bool has_elements =
-        container == by_storage + static_cast<TypeNumber>(StorageKind::kArray);
+        storage_of_block_.empty()
+            ? debug_types_->is_of_container(block)
+            : container == by_storage + static_cast<TypeNumber>(StorageKind::kArray);
     const TypeNumber found = debug_types_->type_of(block, has_elements);
     const bool is_found = found != 0 && (container == 0 || !debug_types_->is_plain(found));
     return is_found ? by_debug + found : container;

@@ -152,6 +152,7 @@ class ReferenceCapture final : public ChunkSink {
   TypeEntries types_;
   LargeArray<TypeNumber> entry_of_block_;
   std::vector<BlockNumber> destroyed_;    // blocks whose objects are
+  std::vector<std::string> left_out_;     // a line each
   LargeArray<uint8_t> storage_of_block_;  // StorageKind; empty: not looked for
   std::vector<SlackWords> slack_words_;
   std::vector<UnusedWord> unused_words_;

@@ -109,6 +109,60 @@ TEST_CASE("many containers are followed on two threads") {
   }
 }
 
+TEST_CASE("many blocks of a ring that look like its list make no difference between runs") {
+  constexpr uint64_t kRing = 70000;
+  ContainerHeap heap(kRing * 48 + (1 << 20));
+  std::vector<uint64_t> ring;
+  for (uint64_t i = 0; i < kRing; ++i) ring.push_back(heap.block(i % 2 == 0 ? 24 : 40));
+  std::vector<BlockNumber> lists;
+  for (uint64_t i = 0; i < kRing; ++i) {
+    const bool looks_like_list = i % 100 == 50;
+    heap.put(ring[i], {ring[(i + 1) % kRing], ring[(i + kRing - 1) % kRing],
+                       looks_like_list ? kRing - 1 : 5});
+    if (looks_like_list) lists.push_back(static_cast<BlockNumber>(i));
+  }
+  for (const StartThread& start : kStarts) {
+    for (int run = 0; run < 3; ++run) {
+      heap.look(
+          [&](const BlockMap& map, ContainerStorage& all) {
+            BlockMap::Hint hint;
+            const BlockNumber first = map.find(ring[0], hint)->block;
+            for (uint64_t i = 0; i < kRing; ++i) {
+              const bool is_first_list = i == lists.front();
+              const auto block = static_cast<BlockNumber>(first + i);
+              if ((all.kind(block) == StorageKind::kListNode) == is_first_list) FAIL(i);
+            }
+            const auto words = all.take_containers();
+            REQUIRE(words.size() == lists.size());
+            for (size_t i = 0; i < words.size(); ++i) CHECK(words[i].block == first + lists[i]);
+          },
+          false, start);
+    }
+  }
+}
+
+TEST_CASE("the last nodes of many tables may lie anywhere") {
+  constexpr uint64_t kTables = 20000;
+  constexpr uint64_t kBuckets = 13;
+  constexpr uint64_t kStep = 7919;  // a prime
+  ContainerHeap heap(kTables * 1300);
+  std::vector<uint64_t> first;
+  std::vector<uint64_t> last;
+  for (uint64_t table = 0; table < kTables; ++table) {
+    first.push_back(heap.block(24));
+    last.push_back(heap.block(24));
+    heap.block(1000);
+  }
+  for (uint64_t table = 0; table < kTables; ++table) {
+    const uint64_t buckets = heap.block(8 * kBuckets);
+    heap.put(first[table], {last[table * kStep % kTables]});
+    heap.put(heap.block(56), {buckets, kBuckets, first[table], 2, kOne, kBuckets});
+  }
+  for (const StartThread& start : kStarts) {
+    CHECK(heap.count(StorageKind::kHashNode, start) == 2 * kTables);
+  }
+}
+
 TEST_CASE("a set of nodes has what was added, few or many") {
   constexpr BlockNumber kBlocks = 1 << 20;
   NodeSet nodes(kBlocks);

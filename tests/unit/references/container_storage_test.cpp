@@ -366,6 +366,27 @@ TEST_CASE("a list of numbers is found among its nodes, which look like lists") {
   }
 }
 
+TEST_CASE("of a list of numbers in a block as large as its nodes, the header is no node") {
+  constexpr uint64_t kNodes = 1000;
+  ContainerHeap heap;
+  std::vector<uint64_t> ring;
+  // The last one is as many as there are. The list is made before its nodes.
+  for (uint64_t i = 0; i <= kNodes; ++i) ring.push_back(heap.block(24));
+  for (uint64_t i = 0; i <= kNodes; ++i) {
+    heap.put(ring[i],
+             {ring[(i + 1) % ring.size()], ring[(i + kNodes) % ring.size()], i == 0 ? kNodes : i});
+  }
+  CHECK(heap.kind(ring[0]) == "");
+  CHECK(heap.count(StorageKind::kListNode, {}) == kNodes);
+  heap.look([&](const BlockMap& map, ContainerStorage& all) {
+    BlockMap::Hint hint;
+    const BlockNumber header = map.find(ring[0], hint)->block;
+    const auto last = static_cast<BlockNumber>(header + kNodes);
+    const std::vector<ContainerWords> words = {{header, 0, {}, 2}, {last, 0, {}, 2}};
+    CHECK(all.take_containers() == words);
+  });
+}
+
 TEST_CASE("rings of nodes that are no list's are followed once") {
   constexpr uint64_t kNodes = 3000;
   ContainerHeap heap;
