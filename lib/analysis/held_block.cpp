@@ -136,33 +136,11 @@ struct KnownRoots {
   size_t size() const { return roots.size(); }
 };
 
-std::vector<uint32_t> variables_of(const std::vector<Root>& roots,
-                                   const std::vector<RootPlace>& places,
-                                   const OwningRoots& owning) {
-  std::vector<std::pair<AddressRange, uint32_t>> told_apart;
-  for (size_t place = places.size(); place < owning.places.size(); ++place) {
-    const RootPlace& one = owning.places[place];
-    told_apart.emplace_back(AddressRange{one.begin, one.begin + one.size}, place);
-  }
-  const auto begin_of = [](const auto& one) { return one.first.begin; };
-  std::ranges::sort(told_apart, {}, begin_of);
-  std::vector<uint32_t> variables;
-  variables.reserve(roots.size());
-  for (const Root& root : roots) {
-    const Address word = places[root.place].begin + root.offset;
-    const auto after = std::ranges::upper_bound(told_apart, word, {}, begin_of);
-    const bool is_in_one = after != told_apart.begin() && std::prev(after)->first.contains(word);
-    const bool is_nameless = places[root.place].name.empty();
-    variables.push_back(is_nameless && is_in_one ? std::prev(after)->second : root.place);
-  }
-  return variables;
-}
-
 // One shortest path from each variable that has a root of which `belongs(index)` is true.
 template <typename Belongs>
 std::vector<HoldingPath> paths_from(const KnownRoots& known, Belongs belongs,
-                                    const ReferenceGraph& sources, BlockNumber block,
-                                    size_t limit) {
+                                    const ReferenceGraph& sources, BlockNumber block, size_t limit,
+                                    StepBudget& budget) {
   std::vector<uint32_t> indices;
   std::vector<Root> some;
   for (uint32_t i = 0; i < known.size(); ++i) {
@@ -171,7 +149,7 @@ std::vector<HoldingPath> paths_from(const KnownRoots& known, Belongs belongs,
     some.push_back(known.roots[i]);
     some.back().place = known.variables[i];
   }
-  std::vector<HoldingPath> paths = holding_paths(sources, some, block, limit);
+  std::vector<HoldingPath> paths = holding_paths(sources, some, block, limit, budget);
   for (HoldingPath& path : paths) path.root = indices[path.root];
   return paths;
 }
@@ -184,18 +162,20 @@ struct Ways {
   size_t size() const { return by_words_in_use.size() + doubtful.size(); }
 };
 
-// At most `limit`, doubtful ones only where others leave room.
+// At most `limit`, doubtful ones only where all others are there and leave room.
 Ways ways_to(const ReferenceGraph& in_use, const ReferenceGraph& all_sources,
-             const KnownRoots& known, BlockNumber block, size_t limit) {
+             const KnownRoots& known, BlockNumber block, size_t limit, StepBudget& budget) {
   Ways ways;
   ways.by_words_in_use = paths_from(
-      known, [&](uint32_t root) { return !known.are_doubtful[root]; }, in_use, block, limit);
+      known, [&](uint32_t root) { return !known.are_doubtful[root]; }, in_use, block, limit,
+      budget);
+  if (budget.is_spent) return ways;
   std::set<uint32_t> variables;
   for (const HoldingPath& path : ways.by_words_in_use) {
     variables.insert(known.variables[path.root]);
   }
   const auto is_any = [](uint32_t) { return true; };
-  for (HoldingPath& path : paths_from(known, is_any, all_sources, block, limit)) {
+  for (HoldingPath& path : paths_from(known, is_any, all_sources, block, limit, budget)) {
     if (ways.size() == limit) break;
     if (variables.contains(known.variables[path.root])) continue;
     ways.doubtful.push_back(std::move(path));
@@ -225,12 +205,13 @@ void add_owner(const ReferenceGraph& in_use, const OwnedBlocks& owned, const Kno
     if (std::ranges::any_of(*some, is_owner, &HoldingPath::root)) return;
   }
   std::vector<HoldingPath>* among = &ways.by_words_in_use;
+  StepBudget budget;
   std::vector<HoldingPath> found = paths_from(
       known, [&](uint32_t root) { return !known.are_doubtful[root] && is_owner(root); }, in_use,
-      block, 1);
+      block, 1, budget);
   if (found.empty()) {
     among = &ways.doubtful;
-    found = paths_from(known, is_owner, reversed(owned.graph), block, 1);
+    found = paths_from(known, is_owner, reversed(owned.graph), block, 1, budget);
   }
   if (found.empty()) return;
   if (ways.size() >= limit) {
@@ -338,18 +319,19 @@ std::optional<HeldBlock> explain_block(const SnapshotStreams& streams,
   const auto blocks = static_cast<BlockNumber>(columns.sizes.size());
   // As owners and types count: what a root owns is not kept by a frame that works on it.
   const OwnedBlocks owned = owned_blocks(streams, references, columns.sizes);
-  KnownRoots known{checked_roots(references, blocks), {}, {}, {}};
-  known.variables = variables_of(known.roots, references.places, owned.owning);
+  KnownRoots known{checked_roots(references, blocks), owned.places, {}, {}};
   const DoubtfulWords doubtful(references, columns.sizes, known.roots, word);
   known.are_doubtful = doubtful.of_roots(known.roots, references.places, streams.metadata->threads);
   const ReferenceGraph in_use = sources_in_use(references, doubtful);
   Ways ways;
+  StepBudget budget;
   std::vector<BlockNumber> sources;
   {
     ReferenceGraph graph = read_graph(references);
     const ReferenceGraph back = reversed(graph);
     if (owned.owning.reached.contains(number)) graph.release();
-    ways = ways_to(in_use, back, known, number, limit);
+    ways = ways_to(in_use, back, known, number, limit, budget);
+    result.lacks_paths = budget.is_spent;
     const std::span<const BlockNumber> all = back.targets(number);
     sources.assign(all.begin(), all.end());
     if (ways.size() == 0) {

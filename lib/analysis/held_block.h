@@ -46,6 +46,7 @@ struct HeldBlock {
   // Those without a step that may be stale first, the shortest of each sort first; none: it is
   // leaked, or garbage.
   std::vector<HeldPath> paths;
+  bool lacks_paths = false;       // others have too many steps, a million with these
   bool is_garbage = false;        // of a language runtime (garbage_of())
   std::vector<HeldStep> sources;  // blocks that point to it, a few, each with where it does
   uint64_t source_count = 0;

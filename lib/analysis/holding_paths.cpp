@@ -42,7 +42,7 @@ class RootsByTarget {
 }  // namespace
 
 std::vector<HoldingPath> holding_paths(const ReferenceGraph& sources, std::span<const Root> roots,
-                                       BlockNumber block, size_t limit) {
+                                       BlockNumber block, size_t limit, StepBudget& budget) {
   std::vector<HoldingPath> paths;
   if (block >= sources.blocks()) return paths;
   const RootsByTarget by_target(roots, sources.blocks());
@@ -53,7 +53,6 @@ std::vector<HoldingPath> holding_paths(const ReferenceGraph& sources, std::span<
     uint32_t towards;  // index of the step that this one's block points to
   };
   LargeArray<Step> steps;
-  size_t steps_left = kMostSteps;
   seen.insert(block);
   steps.push_back({block, 0});
   for (uint32_t next = 0; next < steps.size() && paths.size() < limit; ++next) {
@@ -65,10 +64,11 @@ std::vector<HoldingPath> holding_paths(const ReferenceGraph& sources, std::span<
         path.blocks.push_back(steps[step].block);
       }
       path.blocks.push_back(block);
-      if (paths.empty() || path.blocks.size() <= steps_left) {
-        steps_left -= std::min(path.blocks.size(), steps_left);
+      if (paths.empty() || path.blocks.size() <= budget.left) {
+        budget.left -= std::min(path.blocks.size(), budget.left);
         paths.push_back(std::move(path));
       } else {
+        budget.is_spent = true;
         limit = paths.size();
       }
     });

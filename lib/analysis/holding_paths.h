@@ -19,11 +19,16 @@ struct HoldingPath {
   bool operator==(const HoldingPath&) const = default;
 };
 
-// Blocks on all paths together, unless the first one alone has more.
-inline constexpr size_t kMostSteps = 1 << 20;
-// The shortest first, at most `limit`, no two from the same place. `sources`: reversed(graph).
-// Throws Error{kBadInput} when a root leads to no block of the graph.
+// How many blocks paths may have together; the first path of a search may have more.
+struct StepBudget {
+  size_t left = 1 << 20;
+  bool is_spent = false;  // a path was left out for its length
+};
+
+// The shortest first, at most `limit`, no two from the same place; none after one that is too long
+// for `budget`. `sources`: reversed(graph). Throws Error{kBadInput} when a root leads to no block
+// of the graph.
 std::vector<HoldingPath> holding_paths(const ReferenceGraph& sources, std::span<const Root> roots,
-                                       BlockNumber block, size_t limit);
+                                       BlockNumber block, size_t limit, StepBudget& budget);
 
 }  // namespace heapsnap

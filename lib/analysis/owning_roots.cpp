@@ -344,17 +344,20 @@ OwnedGraph owned_graph(std::vector<Root> roots, const ReferenceStreams& referenc
   std::vector<RootPlace> places = references.places;
   tell_apart(roots, places, are_beside, graph, sizes, word);
   OwningRoots owning = owning_roots(roots, ranks, std::move(places), threads, graph);
-  return {std::move(graph), std::move(owning)};
+  std::vector<uint32_t> places_of_roots;
+  places_of_roots.reserve(roots.size());
+  for (const Root& root : roots) places_of_roots.push_back(root.place);
+  return {std::move(graph), std::move(owning), std::move(places_of_roots)};
 }
 
 OwnedBlocks owned_blocks(const SnapshotStreams& streams, const ReferenceStreams& references,
                          const BlockSizes& sizes) {
   const unsigned word = word_size(streams.metadata->process.machine);
-  auto [graph, owning] =
+  auto [graph, owning, places] =
       owned_graph(checked_roots(references, static_cast<BlockNumber>(sizes.size())), references,
                   streams.metadata->threads, sizes, word);
   BlockSet garbage = garbage_of(streams, references, graph, owning.reached);
-  return {std::move(graph), std::move(owning), std::move(garbage)};
+  return {std::move(graph), std::move(owning), std::move(places), std::move(garbage)};
 }
 
 BlockNumber append_places(ReferenceGraph& graph, const std::vector<PlacedRoot>& roots,

@@ -64,6 +64,7 @@ std::vector<bool> stale_roots(const std::vector<Root>& roots, const std::vector<
 struct OwnedGraph {
   ReferenceGraph graph;  // of the references by which blocks own each other
   OwningRoots owning;
+  std::vector<uint32_t> places;  // of each of `roots` below: index into OwningRoots::places
 };
 
 // `roots`: checked_roots(). `sizes`: of all blocks. `word`: bytes of one. `lost`: blocks that count
@@ -76,7 +77,8 @@ OwnedGraph owned_graph(std::vector<Root> roots, const ReferenceStreams& referenc
 struct OwnedBlocks {
   ReferenceGraph graph;  // of the references by which blocks own each other
   OwningRoots owning;
-  BlockSet garbage;  // of language runtimes (garbage_of())
+  std::vector<uint32_t> places;  // of each of checked_roots(): index into OwningRoots::places
+  BlockSet garbage;              // of language runtimes (garbage_of())
 };
 
 // All of the above for a snapshot; `sizes`: of all its blocks. Throws Error{kBadInput} when blocks

@@ -220,16 +220,23 @@ void print_held_block(Writer& out, const ReferenceReportInput& input, const Held
     return;
   }
   out.write("\n" + ink.bold("Held by") + "\n");
-  const bool some_may_be_stale = std::any_of(held.paths.begin(), held.paths.end(), may_be_stale);
-  print_lines(out, "  ",
-              fmt::format("The shortest way from each root, the nearest roots first{}.",
-                          some_may_be_stale ? ", those that may be stale last" : ""),
-              width);
   const auto first_stale = std::ranges::find_if(held.paths, may_be_stale);
+  const bool some_may_be_stale = first_stale != held.paths.end();
+  const char* stale_ones = "";
+  if (some_may_be_stale) stale_ones = ", those that may be stale last";
+  if (first_stale == held.paths.begin()) stale_ones = "; all of them may be stale";
+  print_lines(
+      out, "  ",
+      fmt::format("The shortest way from each root, the nearest roots first{}.", stale_ones),
+      width);
   for (auto path = held.paths.begin(); path != held.paths.end(); ++path) {
     const bool is_first_stale = path == first_stale && path != held.paths.begin();
     if (is_first_stale) out.write("\n" + ink.bold("May be stale") + "\n");
     print_path(out, input, *path, ink, width);
+  }
+  if (held.lacks_paths) {
+    out.write("\n");
+    print_lines(out, "  ", "Other ways are not shown: they have more than a million steps.", width);
   }
   if (some_may_be_stale) {
     out.write("\n");
@@ -280,6 +287,7 @@ void print_json_held_block(Writer& out, const ReferenceReportInput& input, const
     json.end_object();
   }
   json.end_array();
+  json.member("lacks_paths", held.lacks_paths);
   json.member("referrers", held.source_count);
   json.key("referred_by");
   json.begin_array();

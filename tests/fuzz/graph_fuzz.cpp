@@ -78,7 +78,8 @@ void check_paths(const ReferenceGraph& graph, const BlockSet& reachable,
   const ReferenceGraph sources = reversed(graph);
   require(sources.references() == graph.references());
   for (BlockNumber block = 0; block < graph.blocks(); ++block) {
-    require(holding_paths(sources, roots, block, 4).empty() != reachable.contains(block));
+    StepBudget budget;
+    require(holding_paths(sources, roots, block, 4, budget).empty() != reachable.contains(block));
   }
 }
 

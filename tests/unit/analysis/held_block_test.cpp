@@ -465,3 +465,48 @@ TEST_CASE("a leaked block has no ways to it, but what it leads to") {
   REQUIRE(held->sources.size() == 1);
   CHECK(held->sources[0].block.number == first);
 }
+
+TEST_CASE("a nameless variable's word is its own, also where another variable lies between") {
+  HandmadeHeap heap;
+  const uint32_t section = heap.add_place(RootKind::kVariable, "");
+  heap.streams.places[section].size = 0x1000;
+  const BlockNumber first = heap.add(40);
+  const BlockNumber wanted = heap.add(72);
+  const BlockNumber other = heap.add(200);
+  heap.link(first, 0, wanted);
+  heap.hold(section, first, 0);  // its blocks hang together with those of the word at 64
+  heap.hold(section, other, 32);
+  heap.hold(section, wanted, 64);
+  const SnapshotStreams streams = heap.finish();
+  const auto held = explain_block(streams, heap.streams, heap.address_of(wanted), 10);
+  REQUIRE(held);
+  REQUIRE(held->paths.size() == 1);
+  CHECK(held->paths[0].is_owner);
+  REQUIRE(held->paths[0].steps.size() == 1);
+  CHECK(held->paths[0].steps[0].held_at == 64);
+}
+
+TEST_CASE("ways that are left out for their length are not taken for doubtful ones") {
+  constexpr size_t kLong = 600000;
+  HandmadeHeap heap;
+  const uint32_t first = heap.add_place(RootKind::kVariable, "g_first");
+  const uint32_t second = heap.add_place(RootKind::kVariable, "g_second");
+  const TypeNumber cursor = heap.add_type("Cursor");
+  std::vector<BlockNumber> chain;
+  for (size_t i = 0; i < kLong; ++i) chain.push_back(heap.add(24));
+  for (size_t i = 1; i < kLong; ++i) heap.link(chain[i - 1], 0, chain[i]);
+  std::vector<BlockNumber> cursors;
+  for (int i = 0; i < 40; ++i) cursors.push_back(heap.add(136, cursor));
+  heap.link(cursors[0], 64, chain.back());  // few cursors hold one there
+  heap.hold(first, chain[0]);
+  heap.hold(second, chain[1]);
+  heap.hold(second, cursors[0], 8);
+  const SnapshotStreams streams = heap.finish();
+  const auto held = explain_block(streams, heap.streams, heap.address_of(chain.back()), 10);
+  REQUIRE(held);
+  CHECK(held->lacks_paths);
+  REQUIRE(held->paths.size() == 1);
+  CHECK(held->paths[0].place == second);
+  CHECK(held->paths[0].steps.size() == kLong - 1);
+  CHECK_FALSE(explain_block(streams, heap.streams, heap.address_of(chain[3]), 10)->lacks_paths);
+}

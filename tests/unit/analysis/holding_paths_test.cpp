@@ -40,21 +40,27 @@ std::map<uint32_t, size_t> true_lengths(const Edges& edges, const std::vector<Ro
   return lengths;
 }
 
+std::vector<HoldingPath> paths_to(const ReferenceGraph& sources, const std::vector<Root>& roots,
+                                  BlockNumber block, size_t limit) {
+  StepBudget budget;
+  return holding_paths(sources, roots, block, limit, budget);
+}
+
 }  // namespace
 
 TEST_CASE("paths lead from roots to the block, the shortest first") {
   const ReferenceGraph sources = reversed(graph_of({{1}, {2}, {}, {2}}));
   const std::vector<Root> roots{root_at(7, 0), root_at(8, 3), root_at(9, 1), root_at(9, 0)};
-  const auto paths = holding_paths(sources, roots, 2, 10);
+  const auto paths = paths_to(sources, roots, 2, 10);
   REQUIRE(paths.size() == 3);
   CHECK(paths[0] == HoldingPath{1, {3, 2}});
   CHECK(paths[1] == HoldingPath{2, {1, 2}});
   CHECK(paths[2] == HoldingPath{0, {0, 1, 2}});
-  CHECK(holding_paths(sources, roots, 2, 1).size() == 1);
-  CHECK(holding_paths(sources, roots, 4, 1).empty());
-  CHECK(holding_paths(sources, {}, 2, 1).empty());
+  CHECK(paths_to(sources, roots, 2, 1).size() == 1);
+  CHECK(paths_to(sources, roots, 4, 1).empty());
+  CHECK(paths_to(sources, {}, 2, 1).empty());
   const std::vector<Root> wrong{root_at(0, 4)};
-  CHECK_THROWS_AS(holding_paths(sources, wrong, 2, 1), Error);
+  CHECK_THROWS_AS(paths_to(sources, wrong, 2, 1), Error);
 }
 
 TEST_CASE("paths have a million steps together, or the first one alone has more") {
@@ -64,13 +70,18 @@ TEST_CASE("paths have a million steps together, or the first one alone has more"
   const ReferenceGraph sources = reversed(graph_of(edges));
   std::vector<Root> roots;
   for (uint32_t place = 0; place < 1000; ++place) roots.push_back(root_at(place, 0));
-  CHECK(holding_paths(sources, roots, kLong - 1, 1000).size() == kMostSteps / kLong);
-  CHECK(holding_paths(sources, roots, 9, 1000).size() == 1000);
+  constexpr size_t kMostSteps = StepBudget().left;
+  StepBudget budget;
+  CHECK(holding_paths(sources, roots, 9, 1000, budget).size() == 1000);
+  CHECK_FALSE(budget.is_spent);
+  CHECK(holding_paths(sources, roots, kLong - 1, 1000, budget).size() ==
+        (kMostSteps - 10 * roots.size()) / kLong);
+  CHECK(budget.is_spent);
 
   constexpr BlockNumber kLongest = kMostSteps + 5;
   edges.resize(kLongest);
   for (BlockNumber i = 0; i + 1 < kLongest; ++i) edges[i] = {i + 1};
-  const auto paths = holding_paths(reversed(graph_of(edges)), roots, kLongest - 1, 1000);
+  const auto paths = paths_to(reversed(graph_of(edges)), roots, kLongest - 1, 1000);
   REQUIRE(paths.size() == 1);
   CHECK(paths[0].blocks.size() == kLongest);
 }
@@ -85,7 +96,7 @@ TEST_CASE("paths in random graphs exist and are the shortest of their places") {
     }
     const BlockNumber block = random() % edges.size();
     auto lengths = true_lengths(edges, roots, block);
-    const auto paths = holding_paths(reversed(graph_of(edges)), roots, block, 100);
+    const auto paths = paths_to(reversed(graph_of(edges)), roots, block, 100);
     REQUIRE(paths.size() == lengths.size());
     for (size_t i = 0; i < paths.size(); ++i) {
       const HoldingPath& path = paths[i];
