@@ -12,6 +12,26 @@
 
 namespace heapsnap {
 
+namespace {
+
+// Of each type, the first one that it differs from in nothing but what is known of its words.
+std::vector<TypeNumber> same_types(const std::vector<BlockType>& types) {
+  const auto key = [](const BlockType& type) {
+    return std::tuple<std::string_view, std::string_view, TypeSource, std::string_view,
+                      std::string_view, bool>(type.name, type.module, type.source, type.builtin,
+                                              type.part, type.is_exact);
+  };
+  std::map<decltype(key(BlockType())), TypeNumber> known;
+  std::vector<TypeNumber> result;
+  result.reserve(types.size());
+  for (TypeNumber type = 0; type < types.size(); ++type) {
+    result.push_back(known.try_emplace(key(types[type]), type).first->second);
+  }
+  return result;
+}
+
+}  // namespace
+
 BlockColumns read_block_columns(const SnapshotStreams& streams, std::optional<BlockNumber> blocks,
                                 bool with_stacks) {
   BlockColumns columns;
@@ -70,28 +90,20 @@ std::vector<uint8_t> types_of_arrays(const std::vector<BlockType>& types) {
   return are_arrays;
 }
 
-std::vector<TypeNumber> same_types(const std::vector<BlockType>& types) {
-  const auto key = [](const BlockType& type) {
-    return std::tuple<std::string_view, std::string_view, TypeSource, std::string_view,
-                      std::string_view, bool>(type.name, type.module, type.source, type.builtin,
-                                              type.part, type.is_exact);
-  };
-  std::map<decltype(key(BlockType())), TypeNumber> known;
-  std::vector<TypeNumber> result;
-  result.reserve(types.size());
-  for (TypeNumber type = 0; type < types.size(); ++type) {
-    result.push_back(known.try_emplace(key(types[type]), type).first->second);
-  }
-  return result;
+void each_types(const ReferenceStreams& references, const VisitTypes& visit) {
+  const std::vector<TypeNumber> same = same_types(references.types);
+  std::vector<TypeNumber> of_blocks;
+  references.read_block_types([&](BlockNumber first, std::span<const TypeNumber> types) {
+    of_blocks.clear();
+    for (const TypeNumber type : types) of_blocks.push_back(type < same.size() ? same[type] : 0);
+    visit(first, of_blocks);
+  });
 }
 
 LargeArray<TypeNumber> read_types(const ReferenceStreams& references, BlockNumber blocks) {
   LargeArray<TypeNumber> result(blocks);
-  const std::vector<TypeNumber> same = same_types(references.types);
-  references.read_block_types([&](BlockNumber first, std::span<const TypeNumber> types) {
-    for (size_t i = 0; i < types.size() && first + i < blocks; ++i) {
-      result[first + i] = types[i] < same.size() ? same[types[i]] : types[i];
-    }
+  each_types(references, [&](BlockNumber first, std::span<const TypeNumber> types) {
+    for (size_t i = 0; i < types.size() && first + i < blocks; ++i) result[first + i] = types[i];
   });
   return result;
 }

@@ -72,10 +72,12 @@ BlockSet blocks_of_types(const ReferenceStreams& references, BlockNumber blocks,
 // 1 for each of those whose blocks are a container's memory for elements (holds_elements()).
 std::vector<uint8_t> types_of_arrays(const std::vector<BlockType>& types);
 
-// Of each type, the first one that it differs from in nothing but what is known of its words.
-std::vector<TypeNumber> same_types(const std::vector<BlockType>& types);
+// Calls visit(first, types) for consecutive blocks, from `first` on, in ascending order. Of types
+// that differ in nothing but what is known of their words, each is the first one.
+using VisitTypes = std::function<void(BlockNumber first, std::span<const TypeNumber> types)>;
+void each_types(const ReferenceStreams& references, const VisitTypes& visit);
 
-// Of `blocks` blocks, same_types(). Those past the end of what the snapshot says are of unknown
+// The same of `blocks` blocks. Those past the end of what the snapshot says are of unknown
 // type.
 LargeArray<TypeNumber> read_types(const ReferenceStreams& references, BlockNumber blocks);
 

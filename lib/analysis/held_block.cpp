@@ -270,7 +270,7 @@ void add_steps(const SnapshotStreams& streams, const ReferenceStreams& reference
     const auto wanted = facts.find(block.number);
     if (wanted != facts.end()) wanted->second = facts_of(block);
   });
-  references.read_block_types([&](BlockNumber first, std::span<const TypeNumber> types) {
+  each_types(references, [&](BlockNumber first, std::span<const TypeNumber> types) {
     for (auto one = facts.lower_bound(first);
          one != facts.end() && one->first - first < types.size(); ++one) {
       one->second.type = types[one->first - first];

@@ -54,7 +54,7 @@ struct HeldBlock {
                    // leads to among leaked blocks
 };
 
-// None when no block in use holds `address`. At most `limit` paths and as many sources.
+// None when no block in use holds `address`. At most `limit` paths, 1 or more, and as many sources.
 std::optional<HeldBlock> explain_block(const SnapshotStreams& streams,
                                        const ReferenceStreams& references, Address address,
                                        size_t limit);

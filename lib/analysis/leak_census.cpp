@@ -9,8 +9,10 @@
 
 #include "analysis/block_facts.h"
 #include "analysis/garbage.h"
+#include "analysis/node_links.h"
 #include "analysis/reachability.h"
 #include "analysis/snapshot_blocks.h"
+#include "analysis/some_references.h"
 #include "elf/program_words.h"
 #include "references/storage_kind.h"
 
@@ -40,17 +42,55 @@ std::vector<LeakedBlock> list_blocks(const SnapshotStreams& streams,
     if (reachable.contains(block.number)) return;
     blocks.push_back({block.address, block.usable, block.stack, 0, LeakKind::kDirect, 0});
   });
-  const std::vector<TypeNumber> same = same_types(references.types);
-  references.read_block_types([&](BlockNumber first, std::span<const TypeNumber> types) {
-    for (size_t i = 0; i < types.size(); ++i) {
-      const uint64_t block = first + i;
-      if (types[i] >= same.size() || block >= reachable.blocks()) continue;
-      const auto number = static_cast<BlockNumber>(block);
-      if (!reachable.contains(number)) blocks[reachable.rank_missing(number)].type = same[types[i]];
+  each_types(references, [&](BlockNumber first, std::span<const TypeNumber> types) {
+    for (size_t i = 0; i < types.size() && first + i < reachable.blocks(); ++i) {
+      const auto number = static_cast<BlockNumber>(first + i);
+      if (!reachable.contains(number)) blocks[reachable.rank_missing(number)].type = types[i];
     }
   });
   return blocks;
 }
+
+// Of the references of leaked blocks, those by which the nodes of a container lead to the container
+// itself (node_links.h). By them each object that has a std::map would be a cycle.
+class LinksToHead {
+ public:
+  LinksToHead(const std::vector<BlockType>& types, const std::vector<LeakedBlock>& blocks,
+              const BlockSet& reachable)
+      : blocks_(blocks), reachable_(reachable) {
+    for (const BlockType& type : types) links_.push_back(node_links(type));
+  }
+
+  bool are_any() const {
+    return std::ranges::any_of(blocks_, [this](const LeakedBlock& block) {
+      return block.type < links_.size() && links_[block.type].lead_to_head;
+    });
+  }
+  bool contains(const ReferenceBatch& batch, uint64_t source, size_t i) const {
+    const NodeLinks links = links_of(source);
+    const uint32_t word = batch.offsets[i];
+    const bool is_link = links.are_all || (word < kNodeWords && (links.words >> word & 1) != 0);
+    if (!links.lead_to_head || !is_link) return false;
+    const NodeLinks next = links_of(batch.targets[i]);
+    const bool is_to_node = links.are_all ? next.words != 0 && !next.lead_to_head
+                                          : next.words == links.words && next.lead_to_head;
+    return batch.interior[i] != 0 || !is_to_node;
+  }
+
+ private:
+  NodeLinks links_of(uint64_t block) const {
+    if (block >= reachable_.blocks() || reachable_.contains(static_cast<BlockNumber>(block))) {
+      return {};
+    }
+    const auto number = static_cast<BlockNumber>(block);
+    const TypeNumber type = blocks_[reachable_.rank_missing(number)].type;
+    return type < links_.size() ? links_[type] : NodeLinks{};
+  }
+
+  const std::vector<LeakedBlock>& blocks_;
+  const BlockSet& reachable_;
+  std::vector<NodeLinks> links_;
+};
 
 // Takes suppressed blocks out, with what they lead to, as LeakSanitizer does.
 void suppress(const IsSuppressed& is_suppressed, ReferenceGraph& leaked, LeakCensus& census) {
@@ -223,9 +263,16 @@ LeakCensus take_leak_census(const SnapshotStreams& streams, const ReferenceStrea
       census.garbage = take_garbage(streams, references, graph, reachable);
       reachable.count();
     }
-    leaked = leaked_graph(graph, reachable);
-    graph.release();
     census.blocks = list_blocks(streams, references, reachable);
+    const LinksToHead to_head(references.types, census.blocks, reachable);
+    if (to_head.are_any()) {
+      graph.release();
+      graph =
+          graph_of_some(references, [&](const ReferenceBatch& batch, uint64_t source, size_t i) {
+            return !to_head.contains(batch, source, i);
+          });
+    }
+    leaked = leaked_graph(graph, reachable);
   }
   if (is_suppressed) suppress(is_suppressed, leaked, census);
   std::vector<uint64_t> bytes;

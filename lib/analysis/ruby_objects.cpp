@@ -51,12 +51,8 @@ bool is_constant(std::string_view variable) {
   return !variable.starts_with('$') && variable.find(".@") == std::string_view::npos;
 }
 
-// What the interpreter keeps among objects owns memory as Ruby's memsize_of has it: others only
-// lead to what is not theirs, as what unwinds a stack leads into it.
 bool owns_blocks(const BlockType& type) {
-  static constexpr std::array<std::string_view, 5> kOwners = {"ast", "env", "iseq", "ment",
-                                                              "tmpbuf"};
-  return type.builtin != "IMEMO" || std::ranges::find(kOwners, type.part) != kOwners.end();
+  return type.builtin != "IMEMO" || std::ranges::count(kOwningImemos, type.part) != 0;
 }
 
 // The lower, the longer it lasts; and what has a name before what has none.

@@ -293,11 +293,12 @@ bool StaleWords::is_rare(BlockNumber block, uint32_t offset) const {
   return is_rarely_held(holding_[kind.first + offset], kind.blocks);
 }
 
-// Where most of them hold one, there is more in such blocks than the type tells.
+// Where one in four of them holds one, there may be more in such blocks than the type tells.
 bool StaleWords::is_behind_object(BlockNumber block, uint32_t offset) const {
+  constexpr uint64_t kOneIn = 4;
   const Kind& kind = kind_of(block);
-  return offset >= kind.object_words && offset < kind.words &&
-         holding_[kind.first + offset] * 2 < kind.blocks;
+  return offset >= kind.object_words && offset < kind.words && kind.blocks >= kFewBlocks &&
+         holding_[kind.first + offset] * kOneIn < kind.blocks;
 }
 
 bool StaleWords::is_slack(BlockNumber block, uint32_t offset) const {

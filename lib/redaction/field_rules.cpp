@@ -91,7 +91,7 @@ constexpr FieldDecision kDecisions[] = {
     {"runtime_classes", "malloc_bytes", kKeep},
     {"runtime_types", "runtime", kKeep},
     {"runtime_types", "name", kWord},
-    {"runtime_types", "part", kTypeName},
+    {"runtime_types", "part", kPart},
     {"runtime_types", "count", kKeep},
     {"runtime_types", "unswept", kKeep},
     {"runtime_types", "bytes", kKeep},

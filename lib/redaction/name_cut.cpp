@@ -256,9 +256,11 @@ std::string NameCut::type(const std::string& name, TypeSource source) {
   return numbered(types_, name, "Type_");
 }
 
-// Which blocks are classes and memory contexts is known to heapsnap by these words.
+// Which blocks are classes and memory contexts, and what owns memory, is known by these words.
 std::string NameCut::part(const std::string& name) {
-  if (name == kClassPart || name == kContextPart) return name;
+  const bool is_known =
+      name == kClassPart || name == kContextPart || std::ranges::count(kOwningImemos, name) != 0;
+  if (is_known) return name;
   return type(name, TypeSource::kUnknown);
 }
 

@@ -42,6 +42,9 @@ struct BlockType {
 
 inline constexpr std::string_view kClassPart = "class";
 inline constexpr std::string_view kContextPart = "memory context";
+// Of what Ruby's interpreter keeps among objects (T_IMEMO), what owns memory as its memsize_of has
+// it. Others only lead to what is not theirs, as what unwinds a stack leads into it.
+inline constexpr std::string_view kOwningImemos[] = {"ast", "env", "iseq", "ment", "tmpbuf"};
 
 // Whether objects of that type are classes (or modules of Ruby, which are like them).
 bool is_class_object(const BlockType& type);

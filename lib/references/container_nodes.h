@@ -114,8 +114,9 @@ class alignas(64) NodeWalk {
     BlockNumber parent = kNoBlock;
   };
 
-  // Follows all nodes, in place of those of the container before; whether they are this one's. No
-  // ring is followed twice for lists that begin blocks: of all but the first one there are none.
+  // Follows all nodes, in place of those of the container before; whether they are this one's. A
+  // ring is followed once for lists that begin blocks, and is that of the first few: of all but the
+  // very first one there are no nodes here.
   bool follow(const NodeContainer& container);
   // The same of a tree, a part at a time, after begin(). follow_levels() adds the nodes of `level`
   // and puts their children in their place, until there are none, or `enough`. False for what is no
@@ -147,8 +148,8 @@ class alignas(64) NodeWalk {
   // A ring that the first words of blocks make, each of which the next one's second word leads
   // back to.
   struct Ring {
-    uint32_t others = 0;       // beside each one; 0: the blocks make none
-    bool is_followed = false;  // as a list's
+    uint32_t others = 0;  // beside each one; 0: the blocks make none
+    uint32_t lists = 0;   // that it was taken for
   };
   // Adds the other blocks of a ring that is not known to the nodes. Null: it costs too much.
   Ring* ring_of(BlockNumber block);

@@ -27,6 +27,7 @@ ContainerStorage::ContainerStorage(Target& target, const BlockMap& map)
       map_(map),
       cache_(target.memory()),
       limit_(kLooksABlock * (uint64_t{map.blocks()} + 1)),
+      most_containers_(std::clamp<size_t>(map.blocks(), kMostContainers, 4 * kMostContainers)),
       kinds_(map.blocks()),
       tree_nodes_(map.blocks()),
       texts_(map.blocks()),
@@ -148,7 +149,7 @@ void ContainerStorage::look_at_lists(const WordInMemory& word, uint64_t third) {
   uint64_t second = 0;
   word.beside(0, first);
   word.beside(1, second);
-  if (containers_.size() >= kMostContainers || second % kWordBytes != 0) return;
+  if (containers_.size() >= most_containers_ || second % kWordBytes != 0) return;
   if (may_count_blocks(third)) {
     const BlockNumber begins = word.offset_in_block == 0 ? word.source : kNoBlock;
     add_container(word, {StorageKind::kListNode, word.at.value(), first, second, third, begins});
@@ -197,7 +198,7 @@ void ContainerStorage::look_at_buckets(const WordInMemory& word, BlockNumber blo
     return;
   }
   mark(block, StorageKind::kHashBuckets);
-  if (count == 0 || containers_.size() >= kMostContainers) return;
+  if (count == 0 || containers_.size() >= most_containers_) return;
   containers_.push_back({StorageKind::kHashNode, word.at.value(), first, 0, count});
 }
 
@@ -282,7 +283,8 @@ void ContainerStorage::find_slack_words(const BlockEdges& edges) {
 
 void ContainerStorage::follow_nodes(const BlockEdges& edges, const StartThread& start,
                                     TextTails& tails) {
-  const bool are_too_many = containers_.size() >= kMostContainers;
+  // Some nodes known and some not would be worse than none.
+  if (containers_.size() >= most_containers_) return limit_.reach();
   // In the order of addresses, so that pages are read once: most of these are none.
   std::stable_sort(containers_.begin(), containers_.end(), leads_before);
   std::erase_if(containers_, [this](const NodeContainer& one) { return !leads_back(one); });
@@ -323,8 +325,6 @@ void ContainerStorage::follow_nodes(const BlockEdges& edges, const StartThread& 
   std::sort(in_blocks, like_nodes, lies_before);
   std::sort(like_nodes, rest, lies_before);
   follow_some({in_blocks, rest}, {});
-  // Some would be worse than none.
-  if (are_too_many) return;
   for (const auto& of_thread : known) {
     for (const NodeContainer& container : of_thread) {
       add_known(container);

@@ -248,6 +248,7 @@ class ContainerStorage {
   uint64_t most_pages_ = 0;  // to read again
   // A block is a node of one container; some are followed that are none.
   LookLimit limit_;
+  size_t most_containers_;
   bool is_on_stack_ = false;
   std::vector<CutWord> cut_words_;
   std::vector<EmptyArray> empty_arrays_;

@@ -3,18 +3,21 @@
 //
 //   block ──► | vptr of std::_Sp_counted_ptr_inplace | shared_ptrs: 0 | weak_ptrs | object |
 //
-// Layout: _Sp_counted_base in libstdc++'s bits/shared_ptr_base.h; both counts are ints.
+// An array of them has the vtable of std::_Sp_counted_array. Layout: _Sp_counted_base in
+// libstdc++'s bits/shared_ptr_base.h; both counts are ints.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "references/block_type.h"
 
 namespace heapsnap {
 
-// Whether a block of `type`, which its vtable tells, is one. `bytes`: from its first one on; of too
-// few, false. `word`: bytes of one.
-bool is_destroyed_object(const BlockType& type, std::span<const std::byte> bytes, unsigned word);
+// Whether a block of `type`, which its vtable tells, is one, or is just being destroyed. `bytes`:
+// from its first one on; of too few, false. `usable`: bytes of the block. `word`: bytes of one.
+bool is_destroyed_object(const BlockType& type, std::span<const std::byte> bytes, uint64_t usable,
+                         unsigned word);
 
 }  // namespace heapsnap

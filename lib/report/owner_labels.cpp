@@ -95,7 +95,8 @@ std::string OwnerLabels::of_several(uint32_t number, size_t width) const {
 
 std::string OwnerLabels::names_of_several(uint32_t number, size_t width) const {
   const std::vector<uint32_t>& group = groups_.at(number);
-  if (of_several(number, width) == several_of(group, group.size())) return {};
+  const bool may_be_whole = group.size() <= kMostNamed;
+  if (may_be_whole && of_several(number, width) == several_of(group, group.size())) return {};
   const size_t named = std::min(kMostNamed, group.size());
   std::string text;
   for (size_t i = 0; i < named; ++i) {

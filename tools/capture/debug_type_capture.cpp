@@ -100,6 +100,11 @@ DebugTypeCapture::DebugTypeCapture(const LoadedModules& modules, const DebugFile
 
 DebugTypeCapture::~DebugTypeCapture() = default;
 
+DebugTypeCapture::ClassKey DebugTypeCapture::key_of(const BlockType& type) {
+  const bool is_local = type.name.find("(anonymous namespace)") != std::string::npos;
+  return {type.name, is_local ? type.module : std::string()};
+}
+
 void DebugTypeCapture::run(const Known& known) {
   if (known.edges.is_cut_off()) {
     notes_.emplace_back(
@@ -109,7 +114,7 @@ void DebugTypeCapture::run(const Known& known) {
   std::vector<Asked> asked(known.context.modules.all().size());
   ask_for_words(known, asked);
   for (const BlockType& entry : known.entries) {
-    if (entry.source == TypeSource::kVtable) classes_.emplace(entry.name, 0);
+    if (entry.source == TypeSource::kVtable) classes_.emplace(key_of(entry), 0);
   }
   DebugTypeLimits limits;
   limits.deadline_ns = monotonic_ns() + limits_.patience_ns;
@@ -189,9 +194,9 @@ void DebugTypeCapture::read(const Source& source, Asked& asked, Claims& claims) 
   questions.thread_locals = places_of(asked.thread_locals);
   questions.frames = std::move(asked.frames);
   std::vector<DebugTypeNumber*> wanted;
-  for (auto& [name, type] : classes_) {
-    if (type != 0) continue;
-    questions.classes.push_back(name);
+  for (auto& [key, type] : classes_) {
+    if (type != 0 || (!key.module.empty() && key.module != source.module->path)) continue;
+    questions.classes.push_back(key.name);
     wanted.push_back(&type);
   }
   const TypeAnswers answers = debug_types_->read(source.image(), questions);
@@ -216,7 +221,7 @@ void DebugTypeCapture::follow(const Known& known, const Claims& claims) {
   std::vector<DebugTypeNumber> type_of_entry(known.entries.size());
   for (TypeNumber entry = 1; entry < known.entries.size(); ++entry) {
     const TypeNumber elements = known.elements[entry];
-    const auto found = classes_.find(known.entries[elements != 0 ? elements : entry].name);
+    const auto found = classes_.find(key_of(known.entries[elements != 0 ? elements : entry]));
     if (found != classes_.end()) type_of_entry[entry] = found->second;
   }
   // Where the entry of unknown types is the only one, no block has another.
@@ -258,7 +263,7 @@ void DebugTypeCapture::describe(BlockType& named, const DebugType& type) const {
 }
 
 void DebugTypeCapture::describe(BlockType& named) const {
-  const auto found = classes_.find(named.name);
+  const auto found = classes_.find(key_of(named));
   if (found == classes_.end() || !debug_types_) return;
   describe(named, debug_types_->graph().types[found->second]);
 }

@@ -94,6 +94,15 @@ class DebugTypeCapture {
     const ElfImage& image() const { return debug_file ? *debug_file : module->image; }
   };
 
+  // A class by name; one that each file may have another of also by the module that its vtable is
+  // of.
+  struct ClassKey {
+    std::string name;
+    std::string module;
+    auto operator<=>(const ClassKey&) const = default;
+  };
+
+  static ClassKey key_of(const BlockType& type);
   static void ask_for_words(const Known& known, std::vector<Asked>& asked);
   void read(const Source& source, Asked& asked, Claims& claims);
   uint64_t pointers_of(const DebugType& type) const;
@@ -103,7 +112,7 @@ class DebugTypeCapture {
 
   Limits limits_;
   std::vector<Source> sources_;
-  std::map<std::string, DebugTypeNumber> classes_;  // that vtables name
+  std::map<ClassKey, DebugTypeNumber> classes_;  // that vtables name
   std::unique_ptr<DebugTypes> debug_types_;
   std::unique_ptr<BlockTyping> typing_;
   std::vector<BlockType> types_ = {BlockType{}};

@@ -232,7 +232,8 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
          const TypeNumber entry = types_.entry_of_block(first);
          if (entry == 0) return;
          entry_of_block_[first.block] = entry;
-         if (is_destroyed_object(types_.type_of(entry), first.bytes, map_->word())) {
+         if (is_destroyed_object(types_.type_of(entry), first.bytes, map_->usable(first.address),
+                                 map_->word())) {
            destroyed_.push_back(first.block);
          }
        }},
@@ -264,9 +265,23 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
   if (!has_sizes) edges_.reset();
 }
 
+// Whose destructor runs, as a frame of a thread leads there, is not destroyed yet.
+void ReferenceCapture::leave_out_objects_at_work() {
+  std::vector<BlockNumber> at_work;
+  for (size_t i = 0; i < words_.size(); ++i) {
+    const RootRegion& region = regions_.regions[words_[i].region];
+    if (region.kind == RootKind::kStack) at_work.push_back(roots_[i].target);
+  }
+  std::sort(at_work.begin(), at_work.end());
+  std::erase_if(destroyed_, [&at_work](BlockNumber block) {
+    return std::binary_search(at_work.begin(), at_work.end(), block);
+  });
+}
+
 // Those in which addresses are, as far as that is known.
 void ReferenceCapture::add_destroyed_objects() {
   if (destroyed_.empty()) return;
+  leave_out_objects_at_work();
   BlockEdges::Hint hint;
   for (const BlockNumber block : destroyed_) {
     bool has_any = !edges_ || edges_->is_cut_off();

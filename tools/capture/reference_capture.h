@@ -119,6 +119,7 @@ class ReferenceCapture final : public ChunkSink {
   bool is_variable(const FoundWord& word);
   void add_objects(SnapshotWriter& writer);
   void add_destroyed_objects();
+  void leave_out_objects_at_work();
   void look_for_debug_types();
   RootContext root_context() const;
   void follow_debug_types(const std::vector<BlockType>& names);

@@ -8,6 +8,7 @@
 #include "analysis/leak_suppressions.h"
 #include "base/error.h"
 #include "handmade_references.h"
+#include "references/storage_kind.h"
 
 using namespace heapsnap;
 using namespace heapsnap::test;
@@ -274,4 +275,54 @@ TEST_CASE("cycles that are made alike are one group, in whatever order their blo
   CHECK(address_of_group(1) == heap.address_of(held[2]));
   CHECK(census.groups[2].type == 0);
   CHECK(address_of_group(2) == heap.address_of(unknown[1]));
+}
+
+TEST_CASE("an object that is leaked with its containers is no cycle") {
+  HandmadeHeap heap;
+  const auto node_type = [&heap](StorageKind kind) {
+    return heap.add_type(to_string(kind), TypeSource::kStructure);
+  };
+  const BlockNumber object = heap.add(200, heap.add_type("shop::Account"));
+  // Where its containers lie.
+  constexpr uint32_t kMap = 8;
+  constexpr uint32_t kList = 64;
+  constexpr uint32_t kTable = 96;
+  const TypeNumber tree_node = node_type(StorageKind::kTreeNode);
+  const BlockNumber root = heap.add(40, tree_node);
+  const BlockNumber left = heap.add(40, tree_node);
+  heap.link(object, kMap + 8, root);
+  heap.link(root, 8, object, true);
+  heap.link(root, 16, left);
+  heap.link(left, 8, root);
+  const TypeNumber list_node = node_type(StorageKind::kListNode);
+  const BlockNumber first = heap.add(24, list_node);
+  const BlockNumber last = heap.add(24, list_node);
+  heap.link(object, kList, first);
+  heap.link(object, kList + 8, last);
+  heap.link(first, 0, last);
+  heap.link(first, 8, object, true);
+  heap.link(last, 0, object, true);
+  heap.link(last, 8, first);
+  const BlockNumber buckets = heap.add(104, node_type(StorageKind::kHashBuckets));
+  const BlockNumber node = heap.add(24, node_type(StorageKind::kHashNode));
+  heap.link(object, kTable, buckets);
+  heap.link(object, kTable + 16, node);
+  heap.link(buckets, 16, object, true);
+  const auto kinds = [&heap] {
+    const SnapshotStreams streams = heap.finish();
+    return take_leak_census(streams, heap.streams).kinds;
+  };
+  SUBCASE("but it keeps what is in them") {
+    const auto [direct, indirect, cycles] = kinds();
+    CHECK(direct.count == 1);
+    CHECK(indirect.count == 6);
+    CHECK(cycles.count == 0);
+  }
+  SUBCASE("unless an element leads to it") {
+    heap.link(node, 8, object);
+    const auto [direct, indirect, cycles] = kinds();
+    CHECK(direct.count == 0);
+    CHECK(indirect.count == 5);
+    CHECK(cycles.count == 2);
+  }
 }

@@ -73,19 +73,21 @@ TEST_CASE("a pointer that debug information declares owns, however few objects h
 TEST_CASE("what malloc gave an object beyond its size owns nothing that something else owns") {
   struct Case {
     uint64_t bytes;  // of an object, by debug information
-    int holding;     // of four objects, how many hold the address
-    bool is_known;   // that the word is none of its own
+    int objects;
+    int holding;    // of these, how many hold the address
+    bool is_known;  // that the word is none of its own
   };
-  for (const Case each : {Case{0, 1, false}, Case{32, 1, true}, Case{32, 2, false},
-                          Case{33, 1, false}, Case{8, 1, false}}) {
+  for (const Case each : {Case{0, 16, 3, false}, Case{32, 16, 3, true}, Case{32, 16, 4, false},
+                          Case{32, 15, 3, false}, Case{33, 16, 3, false}, Case{8, 16, 3, false}}) {
     CAPTURE(each.bytes);
+    CAPTURE(each.objects);
     CAPTURE(each.holding);
     HandmadeHeap heap;
     const TypeNumber order = heap.add_type("Order", TypeSource::kDebugInfo);
     heap.streams.types[order].bytes = each.bytes;
     const BlockNumber upload = heap.add(5000);
     const uint32_t orders = heap.add_place(RootKind::kVariable, "g_orders");
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < each.objects; ++i) {
       const BlockNumber one = heap.add(40, order);
       heap.hold(orders, one, 8 * i);
       if (i < each.holding) heap.link(one, 32, upload);
