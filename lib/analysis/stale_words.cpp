@@ -322,9 +322,11 @@ bool StaleWords::contains(uint64_t source, uint32_t offset, BlockNumber target) 
   if (texts_.contains(block) || is_slack(block, offset)) return true;
   if (is_behind_object(block, offset)) return true;
   if (offset < kNodeWords && links_[offset].contains(block)) return false;
-  const bool is_known =
-      exact_.contains(block) || arrays_.contains(block) || is_declared(block, offset);
-  if (!is_known && is_unused(block, offset)) return true;
+  const bool is_array = arrays_.contains(block) || kind_of(block).pointers == ~uint64_t{0};
+  const bool is_told = exact_.contains(block) || is_declared(block, offset);
+  // Of arrays, it is the type of their elements that says what they do not use.
+  if ((is_array || !is_told) && is_unused(block, offset)) return true;
+  const bool is_known = is_array || is_told;
   if (heads_.contains(block) && nodes_.has(target)) return false;
   return !is_known && is_rare(block, offset);
 }

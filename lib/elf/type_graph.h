@@ -29,6 +29,7 @@ enum class PointerRole : uint8_t {
 struct Pointee {
   DebugTypeNumber type = 0;
   PointerRole role = PointerRole::kObject;
+  bool in_union = false;  // the pointer: another member may be in use
   bool operator==(const Pointee&) const = default;
 };
 

@@ -96,6 +96,7 @@ void TypeReader::build_all() {
 
 void TypeReader::build(DebugTypeNumber number, const DwarfEntry& entry) {
   DebugType layout;
+  unions_ = 0;
   collect(entry, 0, {}, 0, layout);
   sort_pointers(layout);
   DebugType& type = state_.graph.types[number];
@@ -120,6 +121,7 @@ void TypeReader::add_pointer(DebugType& to, const PointerMember& member) {
   }
   ++state_.pointers;
   to.pointers.push_back(member);
+  to.pointers.back().to.in_union |= unions_ != 0;
 }
 
 // Adds the pointers of an object of that type at `base`.
@@ -168,7 +170,14 @@ void TypeReader::collect_class(const DwarfEntry& wanted, uint64_t base, const Co
   if (const DwarfEntry element = element_of_buffer(type)) {
     return collect(element, base, {}, depth + 1, to);
   }
-  const Context context = context_in(type, outer);
+  const bool is_union = type.tag() == DW_TAG_union_type;
+  unions_ += is_union ? 1 : 0;
+  collect_members(type, base, context_in(type, outer), depth, to);
+  unions_ -= is_union ? 1 : 0;
+}
+
+void TypeReader::collect_members(const DwarfEntry& type, uint64_t base, const Context& context,
+                                 int depth, DebugType& to) {
   const uint64_t size = size_of_type(type);
   type.for_each_child([&](const DwarfEntry& child) {
     if (!state_.budget.spend()) return false;
@@ -226,6 +235,8 @@ TypeReader::Context TypeReader::context_in(const DwarfEntry& type, const Context
   if (container.kind == ContainerClass::Kind::kNone || !index_.is_of_std(type)) return outer;
   Context context;
   context.role = container.role;
+  // A std::string of the old ABI is a pointer to behind the beginning of a block.
+  if (context.role == PointerRole::kText && size_of_type(type) <= sizeof(uint64_t)) return outer;
   context.node_base = container.node_base;
   if (container.kind == ContainerClass::Kind::kNode) context.node = type;
   for (const std::string& node : container.nodes) {

@@ -73,6 +73,8 @@ class TypeReader {
                      DebugType& to);
   void collect_member(const DwarfEntry& type, uint64_t at, uint64_t up_to_end,
                       const Context& context, int depth, DebugType& to);
+  void collect_members(const DwarfEntry& type, uint64_t base, const Context& context, int depth,
+                       DebugType& to);
   DwarfEntry element_of_buffer(const DwarfEntry& type);
   Context context_in(const DwarfEntry& type, const Context& outer);
   Pointee pointee_of(const DwarfEntry& wanted, const Context& context, int depth);
@@ -83,6 +85,7 @@ class TypeReader {
   void define_declared();
 
   TypesRead& state_;
+  int unions_ = 0;  // in which the member lies that is looked at
   const DwarfIndex& index_;
   std::unordered_map<const void*, DebugTypeNumber> number_of_;  // by definition
   std::deque<Waiting> waiting_;

@@ -148,6 +148,50 @@ TypedBlock BlockTyping::type_of(BlockNumber block) const {
   return block < claims_.size() ? unpacked(claims_[block]) : TypedBlock{};
 }
 
+bool BlockTyping::is_sure(BlockNumber block) const {
+  return block < claims_.size() && claims_[block] != 0 && votes_[block].of_members != 0;
+}
+
+// | characters | size | capacity, or text | text, or not used |
+std::vector<UnusedWord> BlockTyping::find_unused_words() const {
+  constexpr uint32_t kWordBytes = 8;
+  constexpr uint32_t kTail = 3;  // words behind the address of the characters
+  std::vector<UnusedWord> unused;
+  if (word_ != kWordBytes) return unused;
+  std::vector<uint8_t> have_texts;  // of each type
+  for (const DebugType& type : graph_.types) {
+    have_texts.push_back(std::ranges::any_of(type.pointers, [](const PointerMember& member) {
+      return member.to.role == PointerRole::kText && !member.to.in_union;
+    }));
+  }
+  BlockEdges::Hint hint;
+  const auto look_at = [&](BlockNumber block, const TypedBlock& typed, uint64_t objects_at) {
+    const bool has_objects =
+        typed.shape == BlockShape::kObject || typed.shape == BlockShape::kArray;
+    const DebugType& type = graph_.types[typed.type];
+    if (have_texts[typed.type] == 0 || !has_objects || type.size == 0) return;
+    edges_.each(block, hint, [&](uint32_t word, BlockNumber /*target*/) {
+      const uint64_t end = uint64_t{word} * kWordBytes;
+      if (word < kTail || end < objects_at + kTail * kWordBytes) return true;
+      const uint64_t at = end - objects_at - kTail * kWordBytes;
+      if (typed.shape == BlockShape::kObject && at >= type.size) return false;
+      const Pointee to = type.pointee_at(at % type.size);
+      if (to.role == PointerRole::kText && !to.in_union) unused.push_back({block, word});
+      return true;
+    });
+  };
+  for (const KnownBlock& known : known_) {
+    const BlockShape shape = known.is_array ? BlockShape::kArray : BlockShape::kObject;
+    look_at(known.block, {known.type, shape}, known.objects_at);
+  }
+  for (BlockNumber block = 0; block < claims_.size(); ++block) {
+    if (claims_[block] != 0) look_at(block, unpacked(claims_[block]), 0);
+  }
+  std::ranges::sort(unused);
+  unused.erase(std::unique(unused.begin(), unused.end()), unused.end());
+  return unused;
+}
+
 bool BlockTyping::has_claims(BlockNumber first, size_t count) const {
   Packed any = 0;
   const size_t end = std::min(claims_.size(), first + count);
@@ -218,7 +262,7 @@ void BlockTyping::follow(BlockNumber block, const TypedBlock& typed, uint64_t ob
     if (typed.shape != BlockShape::kObject) offset %= type.size;
     if (offset >= type.size) return false;
     const Pointee to = type.pointee_at(offset);
-    if (to.type != 0) claim(target, to, typed.type, vote);
+    if (to.type != 0) claim(target, to, typed.type, to.in_union ? Votes{0, 1} : vote);
     return true;
   });
   if (has_others && !is_for_spare) with_spare_words_.push_back(block);

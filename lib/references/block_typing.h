@@ -77,6 +77,12 @@ class BlockTyping {
   TypedBlock whole_of(BlockNumber block) const;
   // After run(). Whether a pointer says that a container has its elements there.
   bool is_of_container(BlockNumber block) const { return of_containers_[block] != 0; }
+  // After run(). Whether type_of() goes by a pointer that is a member of an object, not by those of
+  // arrays and unions alone, which may be left over.
+  bool is_sure(BlockNumber block) const;
+  // After run(). Of the strings in blocks with types, what is text or not in use, where an address
+  // of a block is; ascending.
+  std::vector<UnusedWord> find_unused_words() const;
   // Whether type_of() or whole_of() says anything of `count` blocks from `first` on.
   bool has_claims(BlockNumber first, size_t count) const;
 

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "analysis/node_links.h"
 #include "base/clock.h"
 #include "base/file_name.h"
 #include "elf/dwarf_image.h"
@@ -270,6 +271,28 @@ void DebugTypeCapture::describe(BlockType& named) const {
 
 TypeNumber DebugTypeCapture::type_of(BlockNumber block, bool has_elements) {
   return typing_ ? number_of(typing_->type_of(block), has_elements) : 0;
+}
+
+bool DebugTypeCapture::is_contradicted(BlockNumber block, StorageKind kind) const {
+  if (!typing_ || typing_->is_sure(block)) return false;
+  const TypedBlock typed = typing_->type_of(block);
+  const std::string& name = debug_types_->graph().types[typed.type].name;
+  switch (kind) {
+    case StorageKind::kArray: return typed.shape != BlockShape::kArray;
+    case StorageKind::kText:
+    case StorageKind::kText16:
+    case StorageKind::kText32: return typed.shape != BlockShape::kText;
+    case StorageKind::kListNode:
+    case StorageKind::kTreeNode:
+    case StorageKind::kHashNode:
+      return typed.shape != BlockShape::kObject ||
+             node_template({name, "", TypeSource::kDebugInfo}).empty();
+    default: return false;
+  }
+}
+
+std::vector<UnusedWord> DebugTypeCapture::find_unused_words() const {
+  return typing_ ? typing_->find_unused_words() : std::vector<UnusedWord>();
 }
 
 bool DebugTypeCapture::is_of_container(BlockNumber block) const {

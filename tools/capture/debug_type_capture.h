@@ -24,6 +24,7 @@
 #include "references/loaded_modules.h"
 #include "references/root.h"
 #include "references/root_names.h"
+#include "references/storage_kind.h"
 
 namespace heapsnap {
 
@@ -62,6 +63,11 @@ class DebugTypeCapture {
   // A row of types(); 0: not known. `has_elements`: a container keeps elements there, so that each
   // word may be one's, if it is an array.
   TypeNumber type_of(BlockNumber block, bool has_elements);
+  // Whether what the block has in it, and a container that leads there, contradict what type_of()
+  // goes by, which may be left over.
+  bool is_contradicted(BlockNumber block, StorageKind kind) const;
+  // Of the strings in blocks with types; ascending.
+  std::vector<UnusedWord> find_unused_words() const;
   // Whether a container has elements there, as far as types tell: it may have had them.
   bool is_of_container(BlockNumber block) const;
   // Of a block with a type_of(). Whether it is an array, and no container has its elements there.

@@ -329,3 +329,52 @@ TEST_CASE("nothing is followed from behind the last element of a vector, but of 
     CHECK(!typing.is_of_container(0));
   }
 }
+
+TEST_CASE("the last word of a string is no address, whatever is in it") {
+  TypeGraph graph;
+  DebugType record = type_named("Record", 48);
+  DebugType letter = type_named("char", 1);
+  letter.is_scalar = true;
+  constexpr DebugTypeNumber kRecord = 1;
+  constexpr DebugTypeNumber kChar = 2;
+  record.pointers = {{8, 1, 0, {kChar, PointerRole::kText}}};
+  graph.types.insert(graph.types.end(), {record, letter});
+  // One record; two in a row; one that is the same of a union; text.
+  const SmallHeap heap(
+      {56, 104, 56, 24},
+      {{{1, 3}, {3, 3}, {4, 3}, {5, 3}}, {{4, 3}, {10, 3}, {11, 3}}, {{4, 3}}, {}});
+  const auto unused_words = [&](bool in_union) {
+    graph.types[kRecord].pointers[0].to.in_union = in_union;
+    BlockTyping typing(graph, heap.edges, kMachine);
+    typing.add_known({2, kRecord, false, 0});
+    const std::vector<BlockTyping::Claim> claims{{0, {kRecord, PointerRole::kObject}},
+                                                 {1, {kRecord, PointerRole::kArray}}};
+    typing.run(claims, {});
+    return typing.find_unused_words();
+  };
+  CHECK(unused_words(false) == std::vector<UnusedWord>{{0, 4}, {1, 4}, {1, 10}, {2, 4}});
+  CHECK(unused_words(true).empty());
+}
+
+TEST_CASE("a pointer of a union says less than a member") {
+  ShopTypes types;
+  types.graph.types[ShopTypes::kNode].pointers[1].to.in_union = true;
+  // Block 0 holds block 2 by a member, block 1 by a union: they do not agree what it is.
+  DebugType holder = type_named("Holder", 8);
+  holder.pointers = {{0, 1, 0, {ShopTypes::kOther, PointerRole::kObject}}};
+  types.graph.types.push_back(holder);
+  const auto holder_number = static_cast<DebugTypeNumber>(types.graph.types.size() - 1);
+  const SmallHeap heap({24, 24, 56, 56}, {{{0, 2}}, {{1, 2}}, {}, {}});
+  BlockTyping typing(types.graph, heap.edges, kMachine);
+  const std::vector<BlockTyping::Claim> claims{{0, {holder_number, PointerRole::kObject}},
+                                               {1, {ShopTypes::kNode, PointerRole::kObject}}};
+  typing.run(claims, {});
+  CHECK(typing.type_of(2) == TypedBlock{ShopTypes::kOther, BlockShape::kObject});
+  BlockTyping by_union(types.graph, heap.edges, kMachine);
+  by_union.run(std::span(claims).last(1), {});
+  CHECK(by_union.type_of(2) == TypedBlock{ShopTypes::kRecord, BlockShape::kObject});
+  CHECK_FALSE(by_union.is_sure(2));
+  BlockTyping by_member(types.graph, heap.edges, kMachine);
+  by_member.run(std::span(claims).first(1), {});
+  CHECK(by_member.is_sure(2));
+}
