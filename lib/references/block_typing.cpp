@@ -185,7 +185,11 @@ std::vector<UnusedWord> BlockTyping::find_unused_words() const {
     look_at(known.block, {known.type, shape}, known.objects_at);
   }
   for (BlockNumber block = 0; block < claims_.size(); ++block) {
-    if (claims_[block] != 0) look_at(block, unpacked(claims_[block]), 0);
+    if (claims_[block] == 0) continue;
+    // An object may have more behind it, which looks like another one.
+    const TypedBlock typed = unpacked(claims_[block]);
+    const bool is_array = typed.shape == BlockShape::kArray;
+    if (!is_array || of_containers_[block] != 0) look_at(block, typed, 0);
   }
   std::ranges::sort(unused);
   unused.erase(std::unique(unused.begin(), unused.end()), unused.end());

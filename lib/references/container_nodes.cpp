@@ -94,6 +94,16 @@ void follow_containers(NodeSource& source, std::span<const NodeContainer> contai
   }
 }
 
+void follow_lists_in_blocks(NodeSource& source, std::span<const NodeContainer> lists,
+                            const MarkNodes& mark) {
+  NodeWalk walk(source);
+  for (const NodeContainer& list : lists) walk.count_list(list);
+  for (const NodeContainer& list : lists) {
+    if (source.limit().is_reached()) return;
+    if (walk.follow_ring(list)) mark(0, list, walk.nodes());
+  }
+}
+
 bool leads_before(const NodeContainer& a, const NodeContainer& b) {
   return std::tuple(a.first, a.nodes, a.count) < std::tuple(b.first, b.nodes, b.count);
 }
@@ -140,8 +150,7 @@ void NodeWalk::begin(const NodeContainer& container) {
 bool NodeWalk::follow(const NodeContainer& container) {
   begin(container);
   switch (container.nodes) {
-    case StorageKind::kListNode:
-      return container.begins == kNoBlock ? follow_list(container) : follow_ring(container);
+    case StorageKind::kListNode: return follow_list(container);
     case StorageKind::kTreeNode: return follow_whole_tree(container);
     case StorageKind::kHashNode: return follow_chain(container);
     default: return false;
@@ -195,7 +204,6 @@ NodeWalk::Ring* NodeWalk::ring_of(BlockNumber block) {
     previous = at;
     at = links[0];
     if (at == block) break;
-    if (at != kNoBlock) nodes_.add(at);
     ++ring.others;
   }
   const bool is_closed = at == block && previous != kNoBlock && links_of<2>(block)[1] == previous;
@@ -204,18 +212,26 @@ NodeWalk::Ring* NodeWalk::ring_of(BlockNumber block) {
   return ring_number_[block] == 0 ? nullptr : &rings_.back();
 }
 
-// That begins a block.
-bool NodeWalk::follow_ring(const NodeContainer& list) {
+NodeWalk::Ring* NodeWalk::ring_of(const NodeContainer& list) {
   Ring* const ring = ring_of(list.begins);
-  if (ring == nullptr || ring->others == 0 || ring->others != list.count) return false;
-  for (const uint64_t node : {list.first, list.last}) {
-    if (block_at(node, kListNodeBytes) == kNoBlock) return false;
-  }
-  // Of 1, 2, 3 ... N it is two; where all elements are N, any node looks like the list.
+  const bool is_list = ring != nullptr && ring->others != 0 && ring->others == list.count;
+  return is_list ? ring : nullptr;
+}
+
+void NodeWalk::count_list(const NodeContainer& list) {
+  Ring* const ring = ring_of(list);
+  if (ring == nullptr || (list.is_like_node && ring->has_unlike)) return;
+  ++ring->lists;
+  ring->has_unlike |= !list.is_like_node;
+}
+
+bool NodeWalk::follow_ring(const NodeContainer& list) {
   constexpr uint32_t kMostLists = 4;
-  if (ring->lists == kMostLists) return false;
-  if (ring->lists++ != 0) return true;
-  return nodes_.added() == list.count || follow_list(list);
+  begin(list);
+  Ring* const ring = ring_of(list);
+  if (ring == nullptr || ring->lists > kMostLists) return false;
+  if (list.is_like_node && ring->has_unlike) return false;
+  return std::exchange(ring->is_followed, true) || follow_list(list);
 }
 
 // | next | previous | element |, in a ring with the container.

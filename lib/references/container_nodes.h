@@ -31,6 +31,7 @@ struct NodeContainer {
   uint64_t last = 0;
   uint64_t count = 0;
   BlockNumber begins = kNoBlock;  // the block that the header is the beginning of, as in a node
+  bool is_like_node = false;      // by the size of that block
 };
 
 // An order in which those that lead to the same nodes come together.
@@ -114,10 +115,12 @@ class alignas(64) NodeWalk {
     BlockNumber parent = kNoBlock;
   };
 
-  // Follows all nodes, in place of those of the container before; whether they are this one's. A
-  // ring is followed once for lists that begin blocks, and is that of the first few: of all but the
-  // very first one there are no nodes here.
+  // Follows all nodes, in place of those of the container before; whether they are this one's.
   bool follow(const NodeContainer& container);
+  // The same of a list that begins a block, after count_list() of all of these. A ring is followed
+  // once: of a list that is in one with another, there may be no nodes.
+  bool follow_ring(const NodeContainer& list);
+  void count_list(const NodeContainer& list);
   // The same of a tree, a part at a time, after begin(). follow_levels() adds the nodes of `level`
   // and puts their children in their place, until there are none, or `enough`. False for what is no
   // such tree.
@@ -149,11 +152,13 @@ class alignas(64) NodeWalk {
   // back to.
   struct Ring {
     uint32_t others = 0;  // beside each one; 0: the blocks make none
-    uint32_t lists = 0;   // that it was taken for
+    uint32_t lists = 0;   // blocks that say that they are the list of the others
+    bool has_unlike = false;
+    bool is_followed = false;
   };
-  // Adds the other blocks of a ring that is not known to the nodes. Null: it costs too much.
+  // Null: it costs too much, or the list has not as many nodes as there are others.
+  Ring* ring_of(const NodeContainer& list);
   Ring* ring_of(BlockNumber block);
-  bool follow_ring(const NodeContainer& list);
   bool follow_list(const NodeContainer& list);
   bool follow_chain(const NodeContainer& chain);
   bool follow_whole_tree(const NodeContainer& tree);
@@ -185,5 +190,10 @@ using MarkNodes = std::function<void(unsigned thread, const NodeContainer&, cons
 // `start`: empty for no other thread.
 void follow_containers(NodeSource& source, std::span<const NodeContainer> containers,
                        const StartThread& start, const MarkNodes& mark);
+// The same of lists that begin blocks, those that are not like nodes first. Any node whose element
+// is as many as there are nodes looks like the list: of a few such none is more the list than the
+// others, and `mark` gets each; of more, nothing is known.
+void follow_lists_in_blocks(NodeSource& source, std::span<const NodeContainer> lists,
+                            const MarkNodes& mark);
 
 }  // namespace heapsnap

@@ -302,29 +302,24 @@ void ContainerStorage::follow_nodes(const BlockEdges& edges, const StartThread& 
     tails.add(container, nodes);
     known.at(thread).push_back(container);
   };
-  const auto follow_some = [&](std::span<const NodeContainer> some, const StartThread& other) {
-    if (some.empty()) return;
-    follow_containers(source, some, other, mark_all);
-    mark_all_of(other_kinds.span());
-  };
   const auto in_blocks =
       std::stable_partition(containers_.begin(), containers_.end(),
                             [](const NodeContainer& one) { return one.begins == kNoBlock; });
-  follow_some({containers_.begin(), in_blocks}, start);
+  follow_containers(source, {containers_.begin(), in_blocks}, start, mark_all);
+  mark_all_of(other_kinds.span());
+  // Nodes of those lists.
   const auto rest = std::remove_if(in_blocks, containers_.end(), [this](const auto& one) {
     return kind(one.begins) == StorageKind::kListNode;
   });
-  // Each node of a ring may look like the list of the others: one walk knows which it followed. As
-  // far as the ring tells, the node whose number is as many as there are is the list, too: what is
-  // no node by its size comes first, then what lies first, as a list is made before its nodes.
-  const auto like_nodes = std::partition(
-      in_blocks, rest, [this](const NodeContainer& one) { return !begins_like_node(one); });
-  const auto lies_before = [](const NodeContainer& a, const NodeContainer& b) {
-    return a.begins < b.begins;
-  };
-  std::sort(in_blocks, like_nodes, lies_before);
-  std::sort(like_nodes, rest, lies_before);
-  follow_some({in_blocks, rest}, {});
+  for (auto one = in_blocks; one != rest; ++one) one->is_like_node = begins_like_node(*one);
+  std::stable_partition(in_blocks, rest,
+                        [](const NodeContainer& one) { return !one.is_like_node; });
+  follow_lists_in_blocks(source, {in_blocks, rest}, mark_all);
+  // Of several in one ring, each was a node of another one.
+  for (const NodeContainer& list : known.front()) {
+    const bool is_node = list.begins != kNoBlock && kind(list.begins) == StorageKind::kListNode;
+    if (is_node) kinds_[list.begins] = 0;
+  }
   for (const auto& of_thread : known) {
     for (const NodeContainer& container : of_thread) {
       add_known(container);

@@ -8,7 +8,7 @@ namespace heapsnap {
 namespace {
 
 // More is rather an arena's memory, of which such an object is the first one.
-constexpr uint64_t kMostBytesOfObject = 512;
+constexpr uint64_t kMostBytesOfObject = 1000;
 
 bool is_shared(const BlockType& type) {
   return type.source == TypeSource::kVtable &&

@@ -264,12 +264,23 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
   if (!has_sizes) edges_.reset();
 }
 
-// Whose destructor runs, as a frame of a thread leads there, is not destroyed yet.
+// Whose destructor runs, as a frame of a thread leads there, is not destroyed yet. A std::weak_ptr
+// in a frame says nothing: | the object | the block |.
 void ReferenceCapture::leave_out_objects_at_work() {
   std::vector<BlockNumber> at_work;
+  const auto begins_weak_ptr = [this](size_t i) {
+    return i + 1 < words_.size() && words_[i + 1].address - words_[i].address == map_->word() &&
+           roots_[i].target == roots_[i + 1].target && roots_[i].interior &&
+           !roots_[i + 1].interior;
+  };
   for (size_t i = 0; i < words_.size(); ++i) {
     const RootRegion& region = regions_.regions[words_[i].region];
-    if (region.kind == RootKind::kStack) at_work.push_back(roots_[i].target);
+    if (region.kind != RootKind::kStack) continue;
+    if (begins_weak_ptr(i)) {
+      ++i;
+    } else {
+      at_work.push_back(roots_[i].target);
+    }
   }
   std::sort(at_work.begin(), at_work.end());
   std::erase_if(destroyed_, [&at_work](BlockNumber block) {

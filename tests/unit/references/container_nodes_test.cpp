@@ -109,34 +109,22 @@ TEST_CASE("many containers are followed on two threads") {
   }
 }
 
-TEST_CASE("many blocks of a ring that look like its list make no difference between runs") {
+TEST_CASE("of a ring in which many blocks look like its list no nodes are known, in each run") {
   constexpr uint64_t kRing = 70000;
   ContainerHeap heap(kRing * 48 + (1 << 20));
   std::vector<uint64_t> ring;
   for (uint64_t i = 0; i < kRing; ++i) ring.push_back(heap.block(i % 2 == 0 ? 24 : 40));
-  std::vector<BlockNumber> lists;
   for (uint64_t i = 0; i < kRing; ++i) {
     const bool looks_like_list = i % 100 == 50;
     heap.put(ring[i], {ring[(i + 1) % kRing], ring[(i + kRing - 1) % kRing],
                        looks_like_list ? kRing - 1 : 5});
-    if (looks_like_list) lists.push_back(static_cast<BlockNumber>(i));
   }
+  const uint64_t node = heap.block(24);
+  heap.put(node, {ContainerHeap::kData.value(), ContainerHeap::kData.value()});
+  heap.put(ContainerHeap::kData.value(), {node, node, 1});
   for (const StartThread& start : kStarts) {
     for (int run = 0; run < 3; ++run) {
-      heap.look(
-          [&](const BlockMap& map, ContainerStorage& all) {
-            BlockMap::Hint hint;
-            const BlockNumber first = map.find(ring[0], hint)->block;
-            for (uint64_t i = 0; i < kRing; ++i) {
-              const bool is_first_list = i == lists.front();
-              const auto block = static_cast<BlockNumber>(first + i);
-              if ((all.kind(block) == StorageKind::kListNode) == is_first_list) FAIL(i);
-            }
-            const auto words = all.take_containers();
-            REQUIRE(words.size() == 4);  // so many are kept
-            for (size_t i = 0; i < words.size(); ++i) CHECK(words[i].block == first + lists[i]);
-          },
-          false, start);
+      CHECK(heap.count(StorageKind::kListNode, start) == 1);
     }
   }
 }
