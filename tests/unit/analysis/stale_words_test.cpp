@@ -372,12 +372,16 @@ TEST_CASE("what lies behind the last element of a vector owns only what nothing 
 TEST_CASE("what a string does not use of its buffer owns nothing that something else owns") {
   // Of a block without a type, of strings in a row, and of an object that has a pointer there.
   enum class Kind { kUnknown, kArray, kObject };
-  for (const auto& [kind, is_unused] :
-       {std::pair(Kind::kUnknown, false), std::pair(Kind::kUnknown, true),
-        std::pair(Kind::kArray, false), std::pair(Kind::kArray, true),
-        std::pair(Kind::kObject, true)}) {
-    CAPTURE(static_cast<int>(kind));
-    CAPTURE(is_unused);
+  struct Case {
+    Kind kind;
+    bool is_unused;
+  };
+  for (const Case each :
+       {Case{Kind::kUnknown, false}, Case{Kind::kUnknown, true}, Case{Kind::kArray, false},
+        Case{Kind::kArray, true}, Case{Kind::kObject, true}}) {
+    const auto [kind, is_unused] = each;
+    CAPTURE(static_cast<int>(each.kind));
+    CAPTURE(each.is_unused);
     HandmadeHeap heap;
     const TypeNumber known =
         heap.add_type(kind == Kind::kArray ? "std::string[]" : "Entry", TypeSource::kDebugInfo);
