@@ -10,20 +10,20 @@ namespace {
 // More is rather an arena's memory, of which such an object is the first one.
 constexpr uint64_t kMostBytesOfObject = 1000;
 
-bool is_shared(const BlockType& type) {
+}  // namespace
+
+bool is_shared_object(const BlockType& type) {
   return type.source == TypeSource::kVtable &&
          (type.name.starts_with("std::_Sp_counted_ptr_inplace<") ||
           type.name.starts_with("std::_Sp_counted_array<"));
 }
-
-}  // namespace
 
 bool is_destroyed_object(const BlockType& type, std::span<const std::byte> bytes, uint64_t usable,
                          unsigned word) {
   int32_t counts[2];  // shared_ptrs, and weak_ptrs
   if (bytes.size() < word + sizeof counts) return false;
   std::memcpy(counts, bytes.data() + word, sizeof counts);
-  return counts[0] == 0 && counts[1] > 0 && usable <= kMostBytesOfObject && is_shared(type);
+  return counts[0] == 0 && counts[1] > 0 && usable <= kMostBytesOfObject && is_shared_object(type);
 }
 
 }  // namespace heapsnap

@@ -15,6 +15,9 @@
 
 namespace heapsnap {
 
+// Whether blocks of `type`, which their vtables tell, have objects of std::make_shared.
+bool is_shared_object(const BlockType& type);
+
 // Whether a block of `type`, which its vtable tells, is one, or is just being destroyed. `bytes`:
 // from its first one on; of too few, false. `usable`: bytes of the block. `word`: bytes of one.
 bool is_destroyed_object(const BlockType& type, std::span<const std::byte> bytes, uint64_t usable,

@@ -231,8 +231,9 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
          const TypeNumber entry = types_.entry_of_block(first);
          if (entry == 0) return;
          entry_of_block_[first.block] = entry;
-         if (is_destroyed_object(types_.type_of(entry), first.bytes, map_->usable(first.address),
-                                 map_->word())) {
+         const BlockType& type = types_.type_of(entry);
+         if (is_shared_object(type) &&
+             is_destroyed_object(type, first.bytes, map_->usable(first.address), map_->word())) {
            destroyed_.push_back(first.block);
          }
        }},
