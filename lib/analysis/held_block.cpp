@@ -174,12 +174,9 @@ Ways ways_to(const ReferenceGraph& in_use, const ReferenceGraph& all_sources,
   for (const HoldingPath& path : ways.by_words_in_use) {
     variables.insert(known.variables[path.root]);
   }
-  const auto is_any = [](uint32_t) { return true; };
-  for (HoldingPath& path : paths_from(known, is_any, all_sources, block, limit, budget)) {
-    if (ways.size() == limit) break;
-    if (variables.contains(known.variables[path.root])) continue;
-    ways.doubtful.push_back(std::move(path));
-  }
+  ways.doubtful = paths_from(
+      known, [&](uint32_t root) { return !variables.contains(known.variables[root]); }, all_sources,
+      block, limit - ways.size(), budget);
   return ways;
 }
 

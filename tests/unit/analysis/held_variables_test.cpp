@@ -103,3 +103,19 @@ TEST_CASE("ways that are left out for their length are not taken for doubtful on
   CHECK(held->paths[0].steps.size() == kLong - 1);
   CHECK_FALSE(explain_block(streams, heap.streams, heap.address_of(chain[3]), 10)->lacks_paths);
 }
+
+TEST_CASE("no ways are said to be left out where long ones are all shown") {
+  constexpr size_t kLong = 300000;
+  HandmadeHeap heap;
+  std::vector<BlockNumber> chain;
+  for (size_t i = 0; i < kLong; ++i) chain.push_back(heap.add(24));
+  for (size_t i = 1; i < kLong; ++i) heap.link(chain[i - 1], 0, chain[i]);
+  for (const char* name : {"g_first", "g_second"}) {
+    heap.hold(heap.add_place(RootKind::kVariable, name), chain[0]);
+  }
+  const SnapshotStreams streams = heap.finish();
+  const auto held = explain_block(streams, heap.streams, heap.address_of(chain.back()), 10);
+  REQUIRE(held);
+  CHECK(held->paths.size() == 2);
+  CHECK_FALSE(held->lacks_paths);
+}
