@@ -68,9 +68,7 @@ class LinksToHead {
   }
   bool contains(const ReferenceBatch& batch, uint64_t source, size_t i) const {
     const NodeLinks links = links_of(source);
-    const uint32_t word = batch.offsets[i];
-    const bool is_link = links.are_all || (word < kNodeWords && (links.words >> word & 1) != 0);
-    if (!links.lead_to_head || !is_link) return false;
+    if (!links.lead_to_head || !links.contain(batch.offsets[i])) return false;
     const NodeLinks next = links_of(batch.targets[i]);
     const bool is_to_node = links.are_all ? next.words != 0 && !next.lead_to_head
                                           : next.words == links.words && next.lead_to_head;

@@ -28,6 +28,10 @@ struct NodeLinks {
   uint8_t words = 0;          // a bit for each of the first kNodeWords
   bool are_all = false;       // every word of the block
   bool lead_to_head = false;  // one of the container's also leads to the container itself
+
+  bool contain(size_t word) const {
+    return are_all || (word < kNodeWords && (words >> word & 1) != 0);
+  }
 };
 
 // Whether the type is known by what lies in the blocks, or by debug information.

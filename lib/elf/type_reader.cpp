@@ -233,10 +233,10 @@ TypeReader::Context TypeReader::context_in(const DwarfEntry& type, const Context
   if (name == nullptr) return outer;
   const ContainerClass container = container_class(name);
   if (container.kind == ContainerClass::Kind::kNone || !index_.is_of_std(type)) return outer;
+  // A std::string of the old ABI is a pointer to behind the beginning of a block.
+  if (container.role == PointerRole::kText && size_of_type(type) <= sizeof(uint64_t)) return outer;
   Context context;
   context.role = container.role;
-  // A std::string of the old ABI is a pointer to behind the beginning of a block.
-  if (context.role == PointerRole::kText && size_of_type(type) <= sizeof(uint64_t)) return outer;
   context.node_base = container.node_base;
   if (container.kind == ContainerClass::Kind::kNode) context.node = type;
   for (const std::string& node : container.nodes) {

@@ -30,9 +30,9 @@ ReferenceRecord ReferenceCapture::finish(SnapshotWriter& writer, std::vector<std
   } catch (const std::bad_alloc&) {
     lack_memory();
   }
-  const auto& of_types = debug_types_->notes();
-  left_out_.insert(left_out_.end(), of_types.begin(), of_types.end());
   notes.insert(notes.end(), left_out_.begin(), left_out_.end());
+  const auto& of_types = debug_types_->notes();
+  notes.insert(notes.end(), of_types.begin(), of_types.end());
   return record_;
 }
 
@@ -77,9 +77,12 @@ void ReferenceCapture::write_block_types(std::vector<BlockType> names, SnapshotW
   const auto by_storage = static_cast<TypeNumber>(names.size());
   const auto by_runtime = by_storage + TypeNumber{kStorageKindCount};
   const auto by_debug = by_runtime + static_cast<TypeNumber>(objects_.buffer_kinds.size());
-  const auto type_by_container = [&](BlockNumber block) -> TypeNumber {
-    const uint8_t kind = storage_of_block_.empty() ? 0 : storage_of_block_[block];
-    return kind != 0 ? by_storage + kind : 0;
+  const bool has_storage = !storage_of_block_.empty();
+  const auto kind_of = [&](BlockNumber block) {
+    return has_storage ? static_cast<StorageKind>(storage_of_block_[block]) : StorageKind::kNone;
+  };
+  const auto type_of_kind = [by_storage](StorageKind kind) -> TypeNumber {
+    return kind != StorageKind::kNone ? by_storage + static_cast<TypeNumber>(kind) : 0;
   };
   const auto type_by_all_sources = [&](BlockNumber block) -> TypeNumber {
     const TypeNumber entry = entry_of_block_[block];
@@ -90,24 +93,20 @@ void ReferenceCapture::write_block_types(std::vector<BlockType> names, SnapshotW
     if (object_references_ && object_references_->buffer_kind(block) != 0) {
       return by_runtime + object_references_->buffer_kind(block) - 1;
     }
-    const TypeNumber container = type_by_container(block);
+    const StorageKind kind = kind_of(block);
     // Of a program with a libstdc++ of its own, nobody has looked at the words of vectors.
     const bool has_elements =
-        storage_of_block_.empty()
-            ? debug_types_->is_of_container(block)
-            : container == by_storage + static_cast<TypeNumber>(StorageKind::kArray);
+        has_storage ? kind == StorageKind::kArray : debug_types_->is_of_container(block);
     const TypeNumber found = debug_types_->type_of(block, has_elements);
-    if (found == 0) return container;
-    if (container == 0) return by_debug + found;
-    const auto kind = static_cast<StorageKind>(storage_of_block_[block]);
-    const bool is_less =
-        debug_types_->is_plain(found) || debug_types_->is_contradicted(block, kind);
-    return is_less ? container : by_debug + found;
+    const bool says_less =
+        found == 0 || (kind != StorageKind::kNone && (debug_types_->is_plain(found) ||
+                                                      debug_types_->is_contradicted(block, kind)));
+    return says_less ? type_of_kind(kind) : by_debug + found;
   };
   // The same where neither a runtime nor debug information says anything: most blocks.
   const auto type_without_claims = [&](BlockNumber block) {
     const TypeNumber entry = entry_of_block_[block];
-    return entry != 0 ? entry : type_by_container(block);
+    return entry != 0 ? entry : type_of_kind(kind_of(block));
   };
   std::vector<TypeNumber> types;
   for (uint64_t at = 0; at < record_.blocks; at += kTypesTogether) {
