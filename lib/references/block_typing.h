@@ -8,8 +8,8 @@
 // type, and nothing is followed from it. Four exceptions: of an object and of what it begins with
 // the object counts; what variables say counts more than what stack frames say, where values of the
 // past remain; a pointer to characters or numbers says least; and what many more claims say is
-// decided by them. Values of the past remain in arrays that are not full, too, so that it takes
-// several of their elements to outweigh a member of an object:
+// decided by them. Values of the past remain in arrays that are not full, too, and in unions, so
+// that it takes several of these to outweigh a member of an object:
 //
 //   | Edge* | Edge* | left over: Edge* |  ──►  block  ◄──  Edge: | Node* |     is a Node
 #pragma once
