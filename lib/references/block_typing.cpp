@@ -140,7 +140,9 @@ void BlockTyping::run(std::span<const Claim> of_variables, std::span<const Claim
   if (!has_weak_claims_) return;
   for (BlockNumber block = 0; block < claims_.size(); ++block) {
     const Packed weak = weak_claims_[block];
-    if (weak != 0 && claims_[block] == 0 && marks_[block] == 0) claims_[block] = weak;
+    if (weak == 0 || claims_[block] != 0 || marks_[block] != 0) continue;
+    claims_[block] = weak;
+    votes_[block] = {};
   }
 }
 
@@ -290,7 +292,7 @@ void BlockTyping::claim(BlockNumber block, const Pointee& pointee, DebugTypeNumb
   const bool is_decided = marks_[block] == kDecided;
   News news = News::kMore;
   if (is_decided) {
-    news = compare(decided_[block], wanted);
+    news = compare(decided_[block].typed, wanted);
   } else if (before != 0) {
     news = compare(unpacked(before), wanted);
   }
@@ -299,7 +301,8 @@ void BlockTyping::claim(BlockNumber block, const Pointee& pointee, DebugTypeNumb
   if (is_decided) {
     // Nothing follows from it before somebody says so in this round, too.
     if (before != 0 || is_contradiction) return;
-    claims_[block] = packed(decided_[block], level_);
+    claims_[block] = packed(decided_[block].typed, level_);
+    votes_[block] = decided_[block].votes;
     waiting_.push_back(block);
     return;
   }
@@ -371,7 +374,7 @@ void BlockTyping::decide() {
     const uint32_t second = weight_of(candidates[1].votes);
     const bool is_clear = weight_of(candidates[0].votes) >= kClearly * second;
     marks_[block] = is_clear ? kDecided : kContradicted;
-    if (is_clear) decided_[block] = candidates[0].typed;
+    if (is_clear) decided_[block] = candidates[0];
   }
   disputed_.clear();
 }

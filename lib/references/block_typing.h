@@ -138,11 +138,11 @@ class BlockTyping {
   LargeArray<uint8_t> marks_;
   LargeArray<Packed> claims_;
   LargeArray<Packed> weak_claims_;             // by pointers to numbers
-  LargeArray<Votes> votes_;                    // for the claims
+  LargeArray<Votes> votes_;                    // for the claims, where there are any
   LargeArray<uint8_t> of_containers_;          // 1: in this round, a pointer says so
   std::vector<BlockNumber> with_spare_words_;  // followed in this round, but not from there
   std::unordered_map<BlockNumber, std::vector<Candidate>> disputed_;
-  std::unordered_map<BlockNumber, TypedBlock> decided_;
+  std::unordered_map<BlockNumber, Candidate> decided_;
   std::vector<KnownBlock> known_;                                // those that lead on
   std::unordered_map<BlockNumber, DebugTypeNumber> beginnings_;  // of known ones that are larger
   LargeArray<BlockNumber> waiting_;

@@ -122,7 +122,6 @@ class ReferenceCapture final : public ChunkSink {
   void leave_out_objects_at_work();
   void look_for_debug_types();
   RootContext root_context() const;
-  void follow_debug_types(const std::vector<BlockType>& names);
   void write_block_types(std::vector<BlockType> names, SnapshotWriter& writer);
   void count(const ScannedMemory& scanned);
   void write_roots(SnapshotWriter& writer);

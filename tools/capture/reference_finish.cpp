@@ -24,7 +24,8 @@ ReferenceRecord ReferenceCapture::finish(SnapshotWriter& writer, std::vector<std
     if (debug_types_->is_wanted()) {
       sizes_->finish();
       map_.reset();
-      follow_debug_types(names);
+      debug_types_->run({root_context(), *edges_, words_, roots_, entry_of_block_.span(), names,
+                         types_.elements(), types_.elements_at(), slack_words_});
     }
     write_block_types(std::move(names), writer);
   } catch (const std::bad_alloc&) {
@@ -59,15 +60,6 @@ void ReferenceCapture::write_roots(SnapshotWriter& writer) {
                             sizeof(uint64_t), known.function.value()});
   }
   writer.on_root_places(named.places);
-}
-
-void ReferenceCapture::follow_debug_types(const std::vector<BlockType>& names) {
-  debug_types_->run({root_context(), *edges_, words_, roots_, entry_of_block_.span(), names,
-                     types_.elements(), types_.elements_at(), slack_words_});
-  const std::vector<UnusedWord> of_typed = debug_types_->find_unused_words();
-  std::vector<UnusedWord> all;
-  std::ranges::set_union(unused_words_, of_typed, std::back_inserter(all));
-  unused_words_ = std::move(all);
 }
 
 // What a block says itself counts most, unless debug information says that it is more; then what a
@@ -142,10 +134,16 @@ void ReferenceCapture::write_block_types(std::vector<BlockType> names, SnapshotW
     const TypeNumber type = type_by_all_sources(words.block);
     return type != 0 && !are_elements[type] && !words.are_all();
   });
+  std::vector<UnusedWord> of_typed = debug_types_->find_unused_words();
+  std::erase_if(of_typed, [&](const UnusedWord& unused) {
+    return entry_of_block_[unused.block] == 0 && type_by_all_sources(unused.block) < by_debug;
+  });
+  std::vector<UnusedWord> unused_words;
+  std::ranges::set_union(unused_words_, of_typed, std::back_inserter(unused_words));
   entry_of_block_.release();
   writer.on_type_names(names);
   writer.on_slack_words(slack_words_);
-  writer.on_unused_words(unused_words_);
+  writer.on_unused_words(unused_words);
   writer.on_containers(containers_);
 }
 

@@ -190,6 +190,7 @@ TEST_CASE("several elements of arrays outweigh a member, and a member one elemen
     typing.run(claims, {});
     CHECK(typing.type_of(2).type == ShopTypes::kOther);
     CHECK(typing.type_of(3) == TypedBlock{other, BlockShape::kArray});
+    CHECK(typing.is_sure(1) == (typing.type_of(1).type == ShopTypes::kRecord));
     return typing.type_of(1).type;
   };
   for (const bool is_array_first : {true, false}) {
