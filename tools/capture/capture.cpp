@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -18,7 +19,9 @@
 #include "platform/linux/freeze/frozen_process.h"
 #include "platform/linux/freeze/running_process.h"
 #include "platform/linux/proc/ask_again.h"
+#include "platform/linux/self/helper_thread.h"
 #include "platform/linux/trace/target_lock.h"
+#include "references/side_work.h"
 #include "tools/capture/runtime_capture.h"
 #include "tools/capture/surroundings.h"
 #include "tools/capture/tracking_capture.h"
@@ -338,12 +341,14 @@ CaptureResult capture_once(int pid, const FreezeOptions& freeze, const CaptureOp
   check_frozen(*frozen);
   result.chunks = walk.chunks;
   take_references(*frozen, metadata.heap, walk, references, writer);
+  std::optional<SideWork> thawing;
   if (stopped) {
     frozen->thaw();
     metadata.usage = frozen->mapping_usage();
     writer.set_deferred(false);
   } else if (freeze.end == nullptr) {
-    frozen->thaw();
+    // To end the copy is mostly to wait.
+    thawing.emplace(start_helper_thread, [&frozen] { frozen->thaw(); });
   }
   if (walk.tracking) name_threads(frozen->threads(), pid, walk.tracking->record);
   write_tracking(*frozen, walk.tracking, paths_of_process(pid), options, writer, metadata);
@@ -352,6 +357,7 @@ CaptureResult capture_once(int pid, const FreezeOptions& freeze, const CaptureOp
     metadata.notes.push_back(
         file + " was truncated while it was read: some of its data on malloc or names is missing");
   }
+  thawing.reset();
   frozen->thaw();
   metadata.freeze = frozen->record();
   describe_target(*frozen, options, metadata);
