@@ -18,6 +18,8 @@ OwnedNodes::OwnedNodes(const ReferenceStreams& references, const std::vector<Roo
   const std::vector<ContainerWords>& all = references.containers;
   size_t in_blocks = 0;
   for (; in_blocks < all.size() && all[in_blocks].block < blocks; ++in_blocks) {
+    // What its pointer leads to may be the list, and no node of it.
+    if (all[in_blocks].word == 0) kinds_[all[in_blocks].block] = kOther;
     if (with_containers_.insert(all[in_blocks].block)) starts_.push_back(in_blocks);
   }
   starts_.push_back(in_blocks);

@@ -309,7 +309,9 @@ void BlockTyping::claim(BlockNumber block, const Pointee& pointee, DebugTypeNumb
   if (before != 0) {
     if ((before & 1) < static_cast<uint32_t>(level_)) return;
     if (is_contradiction) return dispute(block, wanted, vote);
-    add(votes_[block], vote);
+    Candidate known{unpacked(before), votes_[block]};
+    agree(known, wanted, news, vote);
+    votes_[block] = known.votes;
     if (news == News::kNone) return;
   } else {
     votes_[block] = vote;
@@ -341,14 +343,30 @@ uint32_t BlockTyping::weight_of(const Votes& votes) {
   return kElementsForAMember * votes.of_members + votes.of_elements;
 }
 
+BlockTyping::Votes BlockTyping::of_beginning(const Votes& votes) {
+  Votes weak;
+  weak.of_elements = static_cast<uint8_t>(std::min<uint32_t>(UINT8_MAX, weight_of(votes)));
+  return weak;
+}
+
+void BlockTyping::agree(Candidate& known, const TypedBlock& wanted, News news,
+                        const Votes& vote) const {
+  const bool is_same = is_same_type(graph_, known.typed.type, wanted.type);
+  if (news == News::kMore) {
+    if (!is_same) known.votes = of_beginning(known.votes);
+    known.typed = wanted;
+    add(known.votes, vote);
+  } else {
+    add(known.votes, is_same ? vote : of_beginning(vote));
+  }
+}
+
 void BlockTyping::add_vote(std::vector<Candidate>& candidates, const TypedBlock& wanted,
                            const Votes& votes) const {
   constexpr size_t kMostCandidates = 16;
   for (Candidate& candidate : candidates) {
     const News news = compare(candidate.typed, wanted);
-    if (news == News::kContradiction) continue;
-    if (news == News::kMore) candidate.typed = wanted;
-    return add(candidate.votes, votes);
+    if (news != News::kContradiction) return agree(candidate, wanted, news, votes);
   }
   if (candidates.size() < kMostCandidates) candidates.push_back({wanted, votes});
 }

@@ -106,12 +106,16 @@ class BlockTyping {
 
   static void add(Votes& votes, const Votes& more);
   static uint32_t weight_of(const Votes& votes);
+  // Of those that say what an object begins with: of the same weight, but no member says the whole.
+  static Votes of_beginning(const Votes& votes);
 
   void begin_round();
   void run_level(std::span<const Claim> claims, Level level);
   // `holder`: the type that the pointer is a member of; 0: none.
   void claim(BlockNumber block, const Pointee& pointee, DebugTypeNumber holder, const Votes& vote);
   News compare(const TypedBlock& before, const TypedBlock& wanted) const;
+  // `news`: of `known` and `wanted`, and no contradiction.
+  void agree(Candidate& known, const TypedBlock& wanted, News news, const Votes& vote) const;
   void add_vote(std::vector<Candidate>& candidates, const TypedBlock& wanted,
                 const Votes& votes) const;
   void dispute(BlockNumber block, const TypedBlock& wanted, const Votes& vote);

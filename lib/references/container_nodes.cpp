@@ -14,7 +14,6 @@ namespace {
 constexpr uint64_t kListNodeBytes = 24;
 constexpr uint64_t kHashNodeBytes = 16;
 
-constexpr uint64_t kLooksTogether = 4096;
 // For less, no other thread is started.
 constexpr uint64_t kManyNodes = 1 << 16;
 // Trees of many nodes are followed in so many parts, or a few more.
@@ -166,7 +165,7 @@ BlockNumber NodeWalk::block_at(uint64_t address, uint64_t bytes) {
 
 inline bool NodeWalk::may_look_at(BlockNumber block) {
   if (block >= source_.map().first_slot()) return false;
-  if (looks_ == 0) looks_ = source_.limit().take(kLooksTogether);
+  if (looks_ == 0) looks_ = source_.limit().take(LookLimit::kMostTogether);
   if (looks_ == 0) return false;
   --looks_;
   return true;

@@ -52,19 +52,32 @@ constexpr uint8_t tree_marks_of(uint64_t left, uint64_t right) {
                               (right != 0 ? kHasRight : 0));
 }
 
-// At how much may be looked, by any thread.
+inline constexpr unsigned kNodeThreads = 2;
+
+// At how much may be looked, by any thread. Each takes some looks at a time, and may have a few
+// left when there are no more. So there are as many more than allowed, and whether the limit is
+// reached depends on those that were used, and not on who has taken them.
 class LookLimit {
  public:
-  explicit LookLimit(uint64_t looks) : left_(looks) {}
+  static constexpr uint64_t kMostTogether = 4096;
 
-  // So many looks, or as many as are left; 0 from then on when there are none.
+  explicit LookLimit(uint64_t looks) : left_(looks + kSpare) {}
+
+  // So many looks, at most kMostTogether, or as many as are left; 0 from then on when there are
+  // none.
   uint64_t take(uint64_t wanted);
   void give_back(uint64_t looks) { left_ += looks; }
+  // When all have given back what they have not used.
+  void settle() {
+    if (left_ < kSpare) reach();
+  }
   // No more looks.
   void reach() { is_reached_.store(true, std::memory_order_relaxed); }
   bool is_reached() const { return is_reached_.load(std::memory_order_relaxed); }
 
  private:
+  static constexpr uint64_t kSpare = kNodeThreads * kMostTogether;
+
   std::atomic<uint64_t> left_;
   std::atomic<bool> is_reached_ = false;
 };
@@ -151,14 +164,15 @@ class alignas(64) NodeWalk {
   // A ring that the first words of blocks make, each of which the next one's second word leads
   // back to.
   struct Ring {
-    uint32_t others = 0;  // beside each one; 0: the blocks make none
-    uint32_t lists = 0;   // blocks that say that they are the list of the others
-    bool has_unlike = false;
+    uint32_t others = 0;      // beside each one; 0: the blocks make none
+    uint32_t lists = 0;       // counted: blocks that say that they are the list of the others
+    bool has_unlike = false;  // one of these is not like a node
     bool is_followed = false;
   };
-  // Null: it costs too much, or the list has not as many nodes as there are others.
-  Ring* ring_of(const NodeContainer& list);
+  // The ring that the block is in, or what it makes instead; null: it costs too much.
   Ring* ring_of(BlockNumber block);
+  // Null where the list has not as many nodes as there are others in its ring, too.
+  Ring* ring_of(const NodeContainer& list);
   bool follow_list(const NodeContainer& list);
   bool follow_chain(const NodeContainer& chain);
   bool follow_whole_tree(const NodeContainer& tree);
@@ -179,8 +193,6 @@ class alignas(64) NodeWalk {
   bool has_last_ = false;
 };
 
-inline constexpr unsigned kNodeThreads = 2;
-
 // Gets nodes of a container: all of them, or those of a part of a large tree, the others at other
 // calls. `thread`, less than kNodeThreads, is another one for each call that runs at the same time.
 using MarkNodes = std::function<void(unsigned thread, const NodeContainer&, const NodeSet&)>;
@@ -192,7 +204,8 @@ void follow_containers(NodeSource& source, std::span<const NodeContainer> contai
                        const StartThread& start, const MarkNodes& mark);
 // The same of lists that begin blocks, those that are not like nodes first. Any node whose element
 // is as many as there are nodes looks like the list: of a few such none is more the list than the
-// others, and `mark` gets each; of more, nothing is known.
+// others, and `mark` gets each, the first one with the nodes, the others with none; of more,
+// nothing is known.
 void follow_lists_in_blocks(NodeSource& source, std::span<const NodeContainer> lists,
                             const MarkNodes& mark);
 

@@ -230,6 +230,7 @@ void ContainerStorage::follow(const BlockEdges& edges, const StartThread& start)
     TextTails tails(take_tails(), map_.blocks());
     follow_nodes(edges, start, tails);
     follow_deques();
+    limit_.settle();
     if (!limit_.is_reached()) {
       unused_words_ = tails.find_unused(map_, cache_);
     } else {
@@ -312,14 +313,11 @@ void ContainerStorage::follow_nodes(const BlockEdges& edges, const StartThread& 
     return kind(one.begins) == StorageKind::kListNode;
   });
   for (auto one = in_blocks; one != rest; ++one) one->is_like_node = begins_like_node(*one);
-  std::stable_partition(in_blocks, rest,
-                        [](const NodeContainer& one) { return !one.is_like_node; });
+  // Of several in one ring, all but the first are taken for nodes, too.
+  std::sort(in_blocks, rest, [](const NodeContainer& a, const NodeContainer& b) {
+    return std::pair(a.is_like_node, a.begins) < std::pair(b.is_like_node, b.begins);
+  });
   follow_lists_in_blocks(source, {in_blocks, rest}, mark_all);
-  // Of several in one ring, each was a node of another one.
-  for (const NodeContainer& list : known.front()) {
-    const bool is_node = list.begins != kNoBlock && kind(list.begins) == StorageKind::kListNode;
-    if (is_node) kinds_[list.begins] = 0;
-  }
   for (const auto& of_thread : known) {
     for (const NodeContainer& container : of_thread) {
       add_known(container);
@@ -367,13 +365,17 @@ void ContainerStorage::mark_all_of(std::span<const uint8_t> kinds) {
 }
 
 // Whether a list begins with the first byte of a block that is as large as its first or last node,
-// or smaller than its only one.
+// but for a rest that was too small for a chunk of its own, or not larger than its only one.
 bool ContainerStorage::begins_like_node(const NodeContainer& list) {
   if (list.begins == kNoBlock) return false;
+  constexpr uint64_t kRest = 16;
   const uint64_t own = map_.usable(Address(list.header), hint_);
-  const uint64_t first = map_.usable(Address(list.first), hint_);
-  if (list.first == list.last) return own <= first;
-  return own == first || own == map_.usable(Address(list.last), hint_);
+  const auto is_like = [&](uint64_t node) {
+    const uint64_t other = map_.usable(Address(node), hint_);
+    return std::max(own, other) - std::min(own, other) <= kRest;
+  };
+  if (list.first == list.last) return own <= map_.usable(Address(list.first), hint_);
+  return is_like(list.first) || is_like(list.last);
 }
 
 // Whether the nodes at the ends of what is taken for a container lead back to it.

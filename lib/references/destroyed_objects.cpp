@@ -8,7 +8,7 @@ namespace heapsnap {
 namespace {
 
 // More is rather an arena's memory, of which such an object is the first one.
-constexpr uint64_t kMostBytesOfObject = 1000;
+constexpr uint64_t kMostBytesOfBlock = 1000;
 
 }  // namespace
 
@@ -23,7 +23,7 @@ bool is_destroyed_object(const BlockType& type, std::span<const std::byte> bytes
   int32_t counts[2];  // shared_ptrs, and weak_ptrs
   if (bytes.size() < word + sizeof counts) return false;
   std::memcpy(counts, bytes.data() + word, sizeof counts);
-  return counts[0] == 0 && counts[1] > 0 && usable <= kMostBytesOfObject && is_shared_object(type);
+  return counts[0] == 0 && counts[1] > 0 && usable <= kMostBytesOfBlock && is_shared_object(type);
 }
 
 }  // namespace heapsnap

@@ -300,7 +300,7 @@ bool DebugTypeCapture::is_of_container(BlockNumber block) const {
 }
 
 bool DebugTypeCapture::is_other_array(BlockNumber block) const {
-  return typing_->type_of(block).shape == BlockShape::kArray && !is_of_container(block);
+  return typing_ && typing_->type_of(block).shape == BlockShape::kArray && !is_of_container(block);
 }
 
 TypeNumber DebugTypeCapture::whole_of(BlockNumber block) {

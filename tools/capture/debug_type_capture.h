@@ -41,7 +41,7 @@ class DebugTypeCapture {
                    const Limits& limits);
   ~DebugTypeCapture();
 
-  // Whether there is any; else nothing else is called.
+  // Whether there is any; else run() is not called, and no block has a type.
   bool is_wanted() const { return !sources_.empty(); }
 
   // What is known by then. `block_entries` are rows of `entries`.

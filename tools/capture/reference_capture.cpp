@@ -265,8 +265,8 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
   if (!has_sizes) edges_.reset();
 }
 
-// Whose destructor runs, as a frame of a thread leads there, is not destroyed yet. A std::weak_ptr
-// in a frame says nothing: | the object | the block |.
+// Whose destructor runs, as a frame of a thread or a register leads there, is not destroyed yet. A
+// std::weak_ptr in a frame says nothing: | the object | the block |.
 void ReferenceCapture::leave_out_objects_at_work() {
   std::vector<BlockNumber> at_work;
   const auto begins_weak_ptr = [this](size_t i) {
@@ -283,6 +283,7 @@ void ReferenceCapture::leave_out_objects_at_work() {
       at_work.push_back(roots_[i].target);
     }
   }
+  for (size_t i = words_.size(); i < roots_.size(); ++i) at_work.push_back(roots_[i].target);
   std::sort(at_work.begin(), at_work.end());
   std::erase_if(destroyed_, [&at_work](BlockNumber block) {
     return std::binary_search(at_work.begin(), at_work.end(), block);

@@ -79,6 +79,19 @@ TEST_CASE("a container owns its nodes, whatever else leads to them") {
   CHECK(tree.nodes[tree.children[0][1]].retained == Tally{1, 4104});
 }
 
+TEST_CASE("what may be the list itself is no node, whatever its type says") {
+  ListAndTable all;
+  const uint32_t list = all.heap.add_place(RootKind::kVariable, "g_list");
+  all.hold(list);
+  // Nothing tells the last node from a list of the others, as an element of it is their number.
+  all.heap.streams.containers.insert(all.heap.streams.containers.begin(),
+                                     {all.nodes.back(), 0, {}, 2});
+  all.heap.hold(all.index, all.nodes.back(), 8);
+  const OwnerTree tree = all.owners();
+  CHECK(largest(tree).kind != OwnerNode::Kind::kPlace);  // together
+  CHECK(largest(tree).retained.count >= 2 * kNodes);
+}
+
 TEST_CASE("a function's container owns its nodes before what lasts longer") {
   ListAndTable all;
   all.hold(all.heap.add_place(RootKind::kStack, "main", 1));

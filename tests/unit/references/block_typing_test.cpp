@@ -200,6 +200,34 @@ TEST_CASE("several elements of arrays outweigh a member, and a member one elemen
   }
 }
 
+TEST_CASE("a member that says what a block begins with does not make sure of the whole") {
+  ShopTypes types;
+  const auto holder_of = [&types](DebugTypeNumber type, bool in_union) {
+    DebugType holder = type_named(in_union ? "Union" : "Holder", 8);
+    holder.pointers = {{0, 1, 0, {type, PointerRole::kObject, in_union}}};
+    types.graph.types.push_back(holder);
+    return static_cast<DebugTypeNumber>(types.graph.types.size() - 1);
+  };
+  const DebugTypeNumber of_record = holder_of(ShopTypes::kRecord, false);
+  const DebugTypeNumber in_union = holder_of(ShopTypes::kWide, true);
+  const DebugTypeNumber of_wide = holder_of(ShopTypes::kWide, false);
+  const SmallHeap heap({24, 24, 24, 56}, {{{0, 3}}, {{0, 3}}, {{0, 3}}, {}});
+  const BlockTyping::Claim record{0, {of_record, PointerRole::kObject}};
+  const BlockTyping::Claim wide_of_union{1, {in_union, PointerRole::kObject}};
+  const BlockTyping::Claim wide{2, {of_wide, PointerRole::kObject}};
+  const auto is_sure = [&](const std::vector<BlockTyping::Claim>& claims) {
+    BlockTyping typing(types.graph, heap.edges, kMachine);
+    typing.run(claims, {});
+    CHECK(typing.type_of(3).type == ShopTypes::kWide);
+    return typing.is_sure(3);
+  };
+  CHECK_FALSE(is_sure({record, wide_of_union}));
+  CHECK_FALSE(is_sure({wide_of_union, record}));
+  CHECK(is_sure({record, wide}));
+  CHECK(is_sure({wide, record}));
+  CHECK(is_sure({wide, wide_of_union, record}));
+}
+
 TEST_CASE("what a decided block leads to is followed") {
   ShopTypes types;
   types.graph.types.push_back(type_named("Triple", 24));

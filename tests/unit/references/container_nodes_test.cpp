@@ -28,6 +28,30 @@ const std::vector<StartThread> kStarts = {
 
 }  // namespace
 
+TEST_CASE("whether a limit is reached depends on the looks that were used alone") {
+  constexpr uint64_t kLooks = 70'000;
+  for (const uint64_t more : {0U, 1U}) {
+    LookLimit limit(kLooks);
+    // One thread has taken some before the other one needs all.
+    uint64_t unused = limit.take(LookLimit::kMostTogether);
+    REQUIRE(unused == LookLimit::kMostTogether);
+    uint64_t left = 0;
+    for (uint64_t used = 0; used < kLooks + more; ++used) {
+      if (left == 0) left = limit.take(LookLimit::kMostTogether);
+      REQUIRE(left-- != 0);
+    }
+    CHECK_FALSE(limit.is_reached());
+    limit.give_back(left);
+    limit.give_back(unused);
+    limit.settle();
+    CHECK(limit.is_reached() == (more != 0));
+  }
+  LookLimit limit(0);
+  while (limit.take(LookLimit::kMostTogether) != 0) {
+  }
+  CHECK(limit.is_reached());
+}
+
 // Many enough for two threads: the children of node i are 2 i + 1 and 2 i + 2.
 TEST_CASE("a large tree has the nodes of all its parts") {
   constexpr uint64_t kNodes = (1 << 17) - 1;

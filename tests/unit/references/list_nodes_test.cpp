@@ -88,26 +88,35 @@ TEST_CASE("a list of numbers is found among its nodes, which look like lists") {
   }
 }
 
-TEST_CASE(
-    "of a list of numbers in a block as large as its nodes, the header and one node are no nodes") {
+TEST_CASE("a list of numbers in a block as large as its nodes, and the node that looks like it") {
   constexpr uint64_t kNodes = 1000;
   ContainerHeap heap;
   std::vector<uint64_t> ring;
-  // The last one is as many as there are. The list is made before its nodes.
-  for (uint64_t i = 0; i <= kNodes; ++i) ring.push_back(heap.block(24));
-  for (uint64_t i = 0; i <= kNodes; ++i) {
-    heap.put(ring[i],
-             {ring[(i + 1) % ring.size()], ring[(i + kNodes) % ring.size()], i == 0 ? kNodes : i});
+  // The list is made before its nodes. The last one, or one in the middle, is as many as there are.
+  uint64_t alike = kNodes;
+  uint64_t bytes = 24;
+  SUBCASE("beside it") {}
+  SUBCASE("elsewhere") {
+    alike = kNodes / 2;
   }
-  // Nothing tells the list from the last one.
+  SUBCASE("with a rest that was too small for a chunk of its own") {
+    alike = kNodes / 2;
+    bytes = 40;
+  }
+  for (uint64_t i = 0; i <= kNodes; ++i) ring.push_back(heap.block(i == alike ? bytes : 24));
+  for (uint64_t i = 0; i <= kNodes; ++i) {
+    const bool is_list = i == 0 || i == alike;
+    heap.put(ring[i], {ring[(i + 1) % ring.size()], ring[(i + kNodes) % ring.size()],
+                       is_list ? kNodes : kNodes + i});
+  }
+  // Nothing tells the list from that one: the first one has the others, and either the words.
   CHECK(heap.kind(ring[0]) == "");
-  CHECK(heap.kind(ring[kNodes]) == "");
-  CHECK(heap.count(StorageKind::kListNode, {}) == kNodes - 1);
+  CHECK(heap.count(StorageKind::kListNode, {}) == kNodes);
   heap.look([&](const BlockMap& map, ContainerStorage& all) {
     BlockMap::Hint hint;
     const BlockNumber header = map.find(ring[0], hint)->block;
-    const auto last = static_cast<BlockNumber>(header + kNodes);
-    const std::vector<ContainerWords> words = {{header, 0, {}, 2}, {last, 0, {}, 2}};
+    const auto other = static_cast<BlockNumber>(header + alike);
+    const std::vector<ContainerWords> words = {{header, 0, {}, 2}, {other, 0, {}, 2}};
     CHECK(all.take_containers() == words);
   });
 }
