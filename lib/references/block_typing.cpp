@@ -80,14 +80,37 @@ BlockTyping::BlockTyping(const TypeGraph& graph, const BlockEdges& edges, Machin
       claims_(edges.blocks()),
       weak_claims_(edges.blocks()),
       votes_(edges.blocks()),
-      of_containers_(edges.blocks()) {}
+      of_containers_(edges.blocks()) {
+  for (DebugTypeNumber type = 0; type < graph.types.size(); ++type) {
+    unsigned steps = 0;
+    for (const PointerMember& pointer : graph.types[type].pointers) {
+      steps |= 1U << step_of(type, pointer.to);
+    }
+    steps_of_.push_back(static_cast<uint8_t>(steps));
+  }
+}
 
 BlockTyping::Packed BlockTyping::packed(const TypedBlock& typed, Level level) {
-  return typed.type << 3 | static_cast<uint32_t>(typed.shape) << 1 | static_cast<uint32_t>(level);
+  return typed.type << 5 | static_cast<uint32_t>(typed.shape) << 3 | level;
 }
 
 TypedBlock BlockTyping::unpacked(Packed claim) {
-  return {claim >> 3, static_cast<BlockShape>(claim >> 1 & 3)};
+  return {claim >> 5, static_cast<BlockShape>(claim >> 3 & 3)};
+}
+
+BlockTyping::Level BlockTyping::further(Level level, unsigned step) {
+  const Level base = level & kFrames;
+  return base | std::min(kLevels - 1, level - base + step);
+}
+
+unsigned BlockTyping::step_of(DebugTypeNumber holder, const Pointee& to) {
+  if (to.in_union) return kUnions;
+  return to.type == holder && to.role == PointerRole::kObject ? kLinks : kMembers;
+}
+
+BlockTyping::Votes BlockTyping::vote_at(Level level, bool is_sure) {
+  if (!is_sure || level >= kFrames) return {0, 0, 1, 0};
+  return level == kVariables ? Votes{1, 0, 0, 1} : Votes{0, 1, 0, 1};
 }
 
 void BlockTyping::add_known(const KnownBlock& known) {
@@ -108,13 +131,8 @@ void BlockTyping::add_known(const KnownBlock& known) {
 void BlockTyping::begin_round() {
   for (const auto& [block, type] : beginnings_) {
     if (marks_[block] != 0) continue;
-    claims_[block] = packed({type, BlockShape::kObject}, Level::kVariables);
-    votes_[block] = {1, 0};
-    waiting_.push_back(block);
-  }
-  for (const KnownBlock& known : known_) {
-    const auto shape = known.is_array ? BlockShape::kArray : BlockShape::kObject;
-    follow(known.block, {known.type, shape}, known.objects_at);
+    set_claim(block, {type, BlockShape::kObject}, kVariables);
+    votes_[block] = vote_at(kVariables, true);
   }
 }
 
@@ -129,10 +147,9 @@ void BlockTyping::run(std::span<const Claim> of_variables, std::span<const Claim
       std::fill(weak_claims_.begin(), weak_claims_.end(), 0);
       std::fill(of_containers_.begin(), of_containers_.end(), 0);
     }
-    level_ = Level::kVariables;
     begin_round();
-    run_level(of_variables, Level::kVariables);
-    run_level(of_frames, Level::kFrames);
+    run_level(of_variables, kVariables);
+    run_level(of_frames, kFrames);
     follow_spare_words();
     if (!is_contradicted_) break;
     decide();
@@ -151,7 +168,7 @@ TypedBlock BlockTyping::type_of(BlockNumber block) const {
 }
 
 bool BlockTyping::is_sure(BlockNumber block) const {
-  return block < claims_.size() && claims_[block] != 0 && votes_[block].of_members != 0;
+  return block < claims_.size() && claims_[block] != 0 && votes_[block].has_sure_one != 0;
 }
 
 // | characters | size | capacity, or text | text, or not used |
@@ -215,18 +232,34 @@ TypedBlock BlockTyping::whole_of(BlockNumber block) const {
 }
 
 void BlockTyping::run_level(std::span<const Claim> claims, Level level) {
-  level_ = level;
-  const Votes vote = level == Level::kVariables ? Votes{1, 0} : Votes{0, 1};
-  for (const Claim& one : claims) claim(one.block, one.pointee, 0, vote);
-  follow_waiting();
+  for (const Claim& one : claims) claim(one.block, one.pointee, 0, level, vote_at(level, true));
+  follow_waiting(level);
 }
 
-void BlockTyping::follow_waiting() {
-  while (!waiting_.empty()) {
-    const BlockNumber block = waiting_.back();
-    waiting_.pop_back();
-    if (claims_[block] != 0) follow(block, unpacked(claims_[block]), 0);
+void BlockTyping::follow_waiting(Level base) {
+  for (Level level = 0; level < kLevels; ++level) {
+    if (base == kVariables && level < kSteps) follow_known(level);
+    auto& steps = waiting_.at(level);
+    const auto next = [&steps] {
+      return std::ranges::find_if(steps, [](const auto& blocks) { return !blocks.empty(); });
+    };
+    for (auto blocks = next(); blocks != steps.end(); blocks = next()) {
+      const BlockNumber block = blocks->back();
+      blocks->pop_back();
+      follow_claim(block, base + level, {1U << (blocks - steps.begin())});
+    }
   }
+}
+
+void BlockTyping::follow_known(unsigned step) {
+  for (const KnownBlock& known : known_) {
+    const auto shape = known.is_array ? BlockShape::kArray : BlockShape::kObject;
+    follow(known.block, {known.type, shape}, kVariables + step, known.objects_at, {1U << step});
+  }
+}
+
+void BlockTyping::follow_claim(BlockNumber block, Level level, const Which& which) {
+  if (claims_[block] != 0) follow(block, unpacked(claims_[block]), level, 0, which);
 }
 
 // At last, when it is known which arrays are containers'. Words of others, rings perhaps, may be in
@@ -239,22 +272,20 @@ void BlockTyping::follow_spare_words() {
     std::erase_if(blocks, [this](BlockNumber block) {
       return claims_[block] == 0 || of_containers_[block] != 0;
     });
-    for (const BlockNumber block : blocks) {
-      if (claims_[block] != 0) follow(block, unpacked(claims_[block]), 0, Words::kSpare);
-    }
-    follow_waiting();
+    for (const BlockNumber block : blocks) follow_claim(block, kFrames, {.words = Words::kSpare});
+    follow_waiting(kFrames);
   }
 }
 
-void BlockTyping::follow(BlockNumber block, const TypedBlock& typed, uint64_t objects_at,
-                         Words words) {
+void BlockTyping::follow(BlockNumber block, const TypedBlock& typed, Level level,
+                         uint64_t objects_at, const Which& which) {
   if (typed.shape == BlockShape::kText) return;
   const DebugType& type = graph_.types[typed.type];
-  if (type.pointers.empty() || type.size == 0) return;
-  const bool may_be_left_over = typed.shape == BlockShape::kArray && marks_[block] != kKnown;
-  const Votes vote = may_be_left_over ? Votes{0, 1} : Votes{1, 0};
-  const SlackWords* const slack = may_be_left_over ? slack_of(slack_, block) : nullptr;
-  const bool is_for_spare = words == Words::kSpare;
+  if ((steps_of_[typed.type] & which.steps) == 0 || type.size == 0) return;
+  const bool is_full = typed.shape != BlockShape::kArray || marks_[block] == kKnown;
+  const bool is_sure = is_full || of_containers_[block] != 0;
+  const SlackWords* const slack = is_full ? nullptr : slack_of(slack_, block);
+  const bool is_for_spare = which.words == Words::kSpare;
   bool has_others = false;
   edges_.each(block, edges_hint_, [&](uint32_t word, BlockNumber target) {
     if (slack != nullptr && slack->is_unused(word)) return true;
@@ -268,22 +299,35 @@ void BlockTyping::follow(BlockNumber block, const TypedBlock& typed, uint64_t ob
     if (typed.shape != BlockShape::kObject) offset %= type.size;
     if (offset >= type.size) return false;
     const Pointee to = type.pointee_at(offset);
-    if (to.type != 0) claim(target, to, typed.type, to.in_union ? Votes{0, 1} : vote);
+    const unsigned step = step_of(typed.type, to);
+    if (to.type == 0 || (which.steps >> step & 1) == 0) return true;
+    Votes vote = vote_at(level, is_sure && step != kUnions);
+    if (!is_full && vote.has_sure_one != 0) vote = {0, 0, 1, 1};
+    claim(target, to, typed.type, level, vote);
     return true;
   });
   if (has_others && !is_for_spare) with_spare_words_.push_back(block);
 }
 
+void BlockTyping::set_claim(BlockNumber block, const TypedBlock& typed, Level level) {
+  claims_[block] = packed(typed, level);
+  const unsigned steps = typed.shape == BlockShape::kText ? 0 : steps_of_[typed.type];
+  for (unsigned step = 0; step < kSteps; ++step) {
+    if ((steps >> step & 1) == 0) continue;
+    const Level next = further(level, step);
+    waiting_.at(next % kFrames).at(step).push_back(block);
+  }
+}
+
 void BlockTyping::claim(BlockNumber block, const Pointee& pointee, DebugTypeNumber holder,
-                        const Votes& vote) {
+                        Level level, const Votes& vote) {
   if (block >= claims_.size() || marks_[block] == kKnown || marks_[block] == kContradicted) return;
   const auto beginning = beginnings_.find(block);
   const TypedBlock wanted = fitted_type(graph_, pointee, edges_.usable(block), machine_, holder,
                                         beginning == beginnings_.end() ? 0 : beginning->second);
   if (wanted.type == 0) return;
-  const Packed claim = packed(wanted, level_);
   if (graph_.types[wanted.type].is_scalar && pointee.role == PointerRole::kObject) {
-    if (weak_claims_[block] == 0) weak_claims_[block] = claim;
+    if (weak_claims_[block] == 0) weak_claims_[block] = packed(wanted, level);
     has_weak_claims_ = true;
     return;
   }
@@ -301,13 +345,12 @@ void BlockTyping::claim(BlockNumber block, const Pointee& pointee, DebugTypeNumb
   if (is_decided) {
     // Nothing follows from it before somebody says so in this round, too.
     if (before != 0 || is_contradiction) return;
-    claims_[block] = packed(decided_[block].typed, level_);
+    set_claim(block, decided_[block].typed, level);
     votes_[block] = decided_[block].votes;
-    waiting_.push_back(block);
     return;
   }
   if (before != 0) {
-    if ((before & 1) < static_cast<uint32_t>(level_)) return;
+    if ((before & kFrames) < (level & kFrames)) return;
     if (is_contradiction) return dispute(block, wanted, vote);
     Candidate known{unpacked(before), votes_[block]};
     agree(known, wanted, news, vote);
@@ -316,8 +359,7 @@ void BlockTyping::claim(BlockNumber block, const Pointee& pointee, DebugTypeNumb
   } else {
     votes_[block] = vote;
   }
-  claims_[block] = claim;
-  waiting_.push_back(block);
+  set_claim(block, wanted, level);
 }
 
 BlockTyping::News BlockTyping::compare(const TypedBlock& before, const TypedBlock& wanted) const {
@@ -334,19 +376,20 @@ BlockTyping::News BlockTyping::compare(const TypedBlock& before, const TypedBloc
 
 void BlockTyping::add(Votes& votes, const Votes& more) {
   constexpr int kMost = UINT8_MAX;
+  votes.of_roots = static_cast<uint8_t>(std::min(kMost, votes.of_roots + more.of_roots));
   votes.of_members = static_cast<uint8_t>(std::min(kMost, votes.of_members + more.of_members));
-  votes.of_elements = static_cast<uint8_t>(std::min(kMost, votes.of_elements + more.of_elements));
+  votes.of_others = static_cast<uint8_t>(std::min(kMost, votes.of_others + more.of_others));
+  votes.has_sure_one |= more.has_sure_one;
 }
 
 uint32_t BlockTyping::weight_of(const Votes& votes) {
-  constexpr uint32_t kElementsForAMember = 4;
-  return kElementsForAMember * votes.of_members + votes.of_elements;
+  constexpr uint32_t kMember = 4;
+  constexpr uint32_t kRoot = 2 * kMember;
+  return kRoot * votes.of_roots + kMember * votes.of_members + votes.of_others;
 }
 
 BlockTyping::Votes BlockTyping::of_beginning(const Votes& votes) {
-  Votes weak;
-  weak.of_elements = static_cast<uint8_t>(std::min<uint32_t>(UINT8_MAX, weight_of(votes)));
-  return weak;
+  return {votes.of_roots, votes.of_members, votes.of_others, 0};
 }
 
 void BlockTyping::agree(Candidate& known, const TypedBlock& wanted, News news,
@@ -376,6 +419,7 @@ void BlockTyping::dispute(BlockNumber block, const TypedBlock& wanted, const Vot
   is_contradicted_ = true;
   if (disputed_.size() >= kMostDisputes || decided_.size() >= kMostDisputes) {
     marks_[block] = kContradicted;
+    has_too_many_disputes_ = true;
   } else {
     marks_[block] = kDisputed;
     disputed_[block] = {{unpacked(claims_[block]), votes_[block]}, {wanted, vote}};

@@ -12,8 +12,17 @@
 // that it takes several of these to outweigh a member of an object:
 //
 //   | Edge* | Edge* | left over: Edge* |  ──►  block  ◄──  Edge: | Node* |     is a Node
+//
+// One word that is left over must not make nodes of another type of a whole list. So a variable and
+// the nodes that are linked with what it leads to come first, and weigh more; then what these lead
+// to:
+//
+//   g_jobs ──►  Job ◄──► Job ◄──► Job ◄──► Job
+//                                  ▲
+//   g_records ──► Record: | left over: Connection* |
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <unordered_map>
@@ -77,9 +86,12 @@ class BlockTyping {
   TypedBlock whole_of(BlockNumber block) const;
   // After run(). Whether a pointer says that a container has its elements there.
   bool is_of_container(BlockNumber block) const { return of_containers_[block] != 0; }
-  // After run(). Whether type_of() goes by a pointer that is a member of an object, not by those of
-  // arrays and unions alone, which may be left over.
+  // After run(). Whether type_of() goes by a pointer that is a member of an object or an element of
+  // a container, not by those of other arrays, unions and frames alone, which may be left over.
   bool is_sure(BlockNumber block) const;
+  // After run(). Whether pointers to so many blocks contradict each other that some have no type
+  // for that.
+  bool has_too_many_disputes() const { return has_too_many_disputes_; }
   // After run(). Of the strings in blocks with types, what is text or not in use, where an address
   // of a block is; ascending.
   std::vector<UnusedWord> find_unused_words() const;
@@ -87,13 +99,28 @@ class BlockTyping {
   bool has_claims(BlockNumber first, size_t count) const;
 
  private:
-  // | type | shape: 2 bits | level: 1 bit |; 0: no claim.
+  // | type | shape: 2 bits | level: 3 bits |; 0: no claim.
   using Packed = uint32_t;
-  enum class Level : uint32_t { kVariables = 0, kFrames = 1 };
+  // How far a claim is from what is sure: a variable, or an object with a vtable; and whether it is
+  // from a frame. All claims of one level are made before those of the next.
+  using Level = uint32_t;
+  static constexpr Level kVariables = 0;
+  static constexpr Level kFrames = 4;
+  static constexpr Level kLevels = 4;  // from each of these on
+  static Level further(Level level, unsigned step);
+  // Pointers by how much further they lead: links, as of nodes that lead to nodes of their own
+  // type, no further; members of unions twice as far as others.
+  static constexpr unsigned kLinks = 0;
+  static constexpr unsigned kMembers = 1;
+  static constexpr unsigned kUnions = 2;
+  static constexpr unsigned kSteps = 3;
+  static unsigned step_of(DebugTypeNumber holder, const Pointee& to);
   // How many claims say the same, by where the pointers lie; no more than are counted.
   struct Votes {
+    uint8_t of_roots = 0;  // variables, and what leads no further from them
     uint8_t of_members = 0;
-    uint8_t of_elements = 0;
+    uint8_t of_others = 0;     // elements of arrays, unions, frames
+    uint8_t has_sure_one = 0;  // 1: one lies in nothing that may have values of the past
   };
   struct Candidate {
     TypedBlock typed;
@@ -104,6 +131,7 @@ class BlockTyping {
   static Packed packed(const TypedBlock& typed, Level level);
   static TypedBlock unpacked(Packed claim);
 
+  static Votes vote_at(Level level, bool is_sure);
   static void add(Votes& votes, const Votes& more);
   static uint32_t weight_of(const Votes& votes);
   // Of those that say what an object begins with: of the same weight, but no member says the whole.
@@ -112,7 +140,9 @@ class BlockTyping {
   void begin_round();
   void run_level(std::span<const Claim> claims, Level level);
   // `holder`: the type that the pointer is a member of; 0: none.
-  void claim(BlockNumber block, const Pointee& pointee, DebugTypeNumber holder, const Votes& vote);
+  void claim(BlockNumber block, const Pointee& pointee, DebugTypeNumber holder, Level level,
+             const Votes& vote);
+  void set_claim(BlockNumber block, const TypedBlock& typed, Level level);
   News compare(const TypedBlock& before, const TypedBlock& wanted) const;
   // `news`: of `known` and `wanted`, and no contradiction.
   void agree(Candidate& known, const TypedBlock& wanted, News news, const Votes& vote) const;
@@ -120,11 +150,18 @@ class BlockTyping {
                 const Votes& votes) const;
   void dispute(BlockNumber block, const TypedBlock& wanted, const Votes& vote);
   void decide();
-  // `words`: those of slack_ that count.
+  // Which pointers of a block: bits 1 << step, and those of slack_ that count.
   enum class Words { kInUse, kSpare };
-  void follow(BlockNumber block, const TypedBlock& typed, uint64_t objects_at,
-              Words words = Words::kInUse);
-  void follow_waiting();
+  struct Which {
+    unsigned steps = (1U << kSteps) - 1;
+    Words words = Words::kInUse;
+  };
+  // Claims what the pointers of a block at `level` lead to.
+  void follow(BlockNumber block, const TypedBlock& typed, Level level, uint64_t objects_at,
+              const Which& which);
+  void follow_claim(BlockNumber block, Level level, const Which& which);
+  void follow_known(unsigned step);
+  void follow_waiting(Level base);
   void follow_spare_words();
 
   // Marks of blocks.
@@ -149,8 +186,10 @@ class BlockTyping {
   std::unordered_map<BlockNumber, Candidate> decided_;
   std::vector<KnownBlock> known_;                                // those that lead on
   std::unordered_map<BlockNumber, DebugTypeNumber> beginnings_;  // of known ones that are larger
-  LargeArray<BlockNumber> waiting_;
-  Level level_ = Level::kVariables;
+  // To be followed, by the level of what they lead to, and by step.
+  std::array<std::array<LargeArray<BlockNumber>, kSteps>, kLevels> waiting_;
+  std::vector<uint8_t> steps_of_;  // of each type: bits as Which::steps
+  bool has_too_many_disputes_ = false;
   bool is_contradicted_ = false;  // a block, in this round
   bool has_weak_claims_ = false;
 };

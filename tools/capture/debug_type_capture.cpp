@@ -242,6 +242,11 @@ void DebugTypeCapture::follow(const Known& known, const Claims& claims) {
     typing_->add_known({block, type_of_entry[entry], is_array, known.elements_at[entry]});
   }
   typing_->run(claims.of_variables, claims.of_frames);
+  if (typing_->has_too_many_disputes()) {
+    notes_.emplace_back(
+        "types by debug information are incomplete: the pointers to too many blocks contradict "
+        "each other");
+  }
 }
 
 uint64_t DebugTypeCapture::pointers_of(const DebugType& type) const {

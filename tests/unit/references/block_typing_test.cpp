@@ -228,6 +228,41 @@ TEST_CASE("a member that says what a block begins with does not make sure of the
   CHECK(is_sure({wide, wide_of_union, record}));
 }
 
+TEST_CASE("a word that is left over makes nodes of another type of none of a list") {
+  TypeGraph graph;
+  const auto add = [&graph](const char* name, std::vector<PointerMember> pointers) {
+    DebugType type = type_named(name, 24);
+    type.pointers = std::move(pointers);
+    graph.types.push_back(type);
+    return static_cast<DebugTypeNumber>(graph.types.size() - 1);
+  };
+  constexpr DebugTypeNumber kJob = 1;
+  constexpr DebugTypeNumber kConnection = 2;
+  add("Job", {{0, 2, 8, {kJob, PointerRole::kObject}}});
+  add("Connection", {{0, 2, 8, {kConnection, PointerRole::kObject}}});
+  const DebugTypeNumber record = add("Record", {{16, 1, 0, {kConnection, PointerRole::kObject}}});
+  // | next | previous |, and the record at last.
+  constexpr BlockNumber kJobs = 9;
+  for (const BlockNumber wrong : {0U, 4U, 8U}) {
+    for (const bool is_record_first : {true, false}) {
+      CAPTURE(wrong);
+      CAPTURE(is_record_first);
+      std::vector<std::vector<SmallHeap::Word>> words(kJobs + 1);
+      for (BlockNumber job = 0; job < kJobs; ++job) {
+        words[job] = {{0, (job + 1) % kJobs}, {1, (job + kJobs - 1) % kJobs}};
+      }
+      words[kJobs] = {{2, wrong}};
+      const SmallHeap heap(std::vector<uint64_t>(kJobs + 1, 24), words);
+      std::vector<BlockTyping::Claim> claims = {{0, {kJob, PointerRole::kObject}},
+                                                {kJobs, {record, PointerRole::kObject}}};
+      if (is_record_first) std::swap(claims[0], claims[1]);
+      BlockTyping typing(graph, heap.edges, kMachine);
+      typing.run(claims, {});
+      for (BlockNumber job = 0; job < kJobs; ++job) CHECK(typing.type_of(job).type == kJob);
+    }
+  }
+}
+
 TEST_CASE("what a decided block leads to is followed") {
   ShopTypes types;
   types.graph.types.push_back(type_named("Triple", 24));
