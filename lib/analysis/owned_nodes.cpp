@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 #include "analysis/reachability.h"
 #include "analysis/some_references.h"
@@ -15,26 +16,39 @@ OwnedNodes::OwnedNodes(const ReferenceStreams& references, const std::vector<Roo
   kinds_ = LargeArray<Kind>(blocks);
   read_types();
   with_containers_ = BlockSet(blocks);
+  lists_ = BlockSet(blocks);
+  held_lists_ = BlockSet(blocks);
   const std::vector<ContainerWords>& all = references.containers;
   size_t in_blocks = 0;
   for (; in_blocks < all.size() && all[in_blocks].block < blocks; ++in_blocks) {
-    // What its pointer leads to may be the list, and no node of it.
-    if (all[in_blocks].word == 0) kinds_[all[in_blocks].block] = kOther;
+    if (all[in_blocks].word == 0) lists_.insert(all[in_blocks].block);
     if (with_containers_.insert(all[in_blocks].block)) starts_.push_back(in_blocks);
   }
   starts_.push_back(in_blocks);
   with_containers_.count();
   std::vector<BlockNumber> of_containers;
+  std::vector<std::pair<BlockNumber, BlockNumber>> of_lists;  // and where they lead to
   const ReferenceGraph links =
       graph_of_some(references, [&](const ReferenceBatch& batch, uint64_t source, size_t i) {
         const BlockNumber target = batch.targets[i];
+        if (lists_.has(target) && !is_nodes_own(batch, source, i)) held_lists_.insert(target);
         if (!is_node(target)) return false;
         if (is_link(batch, source, i)) return true;
-        if (is_of_container(source, batch.offsets[i])) of_containers.push_back(target);
+        const ContainerWords* const words = container_of(source, batch.offsets[i]);
+        if (words == nullptr) return false;
+        if (words->word == 0) {
+          of_lists.emplace_back(words->block, target);
+        } else {
+          of_containers.push_back(target);
+        }
         return false;
       });
   for (const Root& root : roots) {
+    if (lists_.has(root.target)) held_lists_.insert(root.target);
     if (is_node(root.target) && is_of_container(root)) of_containers.push_back(root.target);
+  }
+  for (const auto& [list, node] : of_lists) {
+    if (held_lists_.has(list)) of_containers.push_back(node);
   }
   nodes_ = reachable_blocks(links, of_containers);
 }
@@ -53,20 +67,28 @@ void OwnedNodes::read_types() {
   });
 }
 
-bool OwnedNodes::is_link(const ReferenceBatch& batch, uint64_t source, size_t i) const {
+bool OwnedNodes::is_nodes_own(const ReferenceBatch& batch, uint64_t source, size_t i) const {
   const uint32_t offset = batch.offsets[i];
-  const Kind kind = kind_of(source);
   return batch.interior[i] == 0 && offset < kNodeWords && is_node(source) &&
-         (kind >> offset & 1) != 0 && kind == kind_of(batch.targets[i]);
+         (kind_of(source) >> offset & 1) != 0;
 }
 
-bool OwnedNodes::is_of_container(uint64_t source, uint32_t offset) const {
-  if (!with_containers_.has(source)) return false;
+bool OwnedNodes::is_link(const ReferenceBatch& batch, uint64_t source, size_t i) const {
+  return kind_of(source) == kind_of(batch.targets[i]) && is_nodes_own(batch, source, i);
+}
+
+const ContainerWords* OwnedNodes::container_of(uint64_t source, uint32_t offset) const {
+  if (!with_containers_.has(source)) return nullptr;
   const auto block = static_cast<BlockNumber>(source);
   const BlockNumber rank = block - with_containers_.rank_missing(block);
   const ContainerWords* const words =
       last_until(starts_[rank], starts_[rank + 1], {block, offset, {}, UINT32_MAX});
-  return words != nullptr && offset - words->word < words->count;
+  return words != nullptr && offset - words->word < words->count ? words : nullptr;
+}
+
+bool OwnedNodes::is_of_container(uint64_t source, uint32_t offset) const {
+  const ContainerWords* const words = container_of(source, offset);
+  return words != nullptr && (words->word != 0 || held_lists_.has(words->block));
 }
 
 bool OwnedNodes::is_of_container(const Root& root) const {
@@ -85,7 +107,7 @@ const ContainerWords* OwnedNodes::last_until(size_t begin, size_t end,
 }
 
 bool OwnedNodes::is_beside(const ReferenceBatch& batch, uint64_t source, size_t i) const {
-  if (!nodes_.has(batch.targets[i])) return false;
+  if (!nodes_.has(batch.targets[i]) || held_lists_.has(batch.targets[i])) return false;
   const bool is_own_link = nodes_.has(source) && is_link(batch, source, i);
   return !is_own_link && kind_of(source) != kBuckets && !is_of_container(source, batch.offsets[i]);
 }
@@ -94,7 +116,8 @@ std::vector<bool> OwnedNodes::are_beside(const std::vector<Root>& roots) const {
   std::vector<bool> result;
   result.reserve(roots.size());
   for (const Root& root : roots) {
-    result.push_back(nodes_.has(root.target) && !is_of_container(root));
+    result.push_back(nodes_.has(root.target) && !held_lists_.has(root.target) &&
+                     !is_of_container(root));
   }
   return result;
 }

@@ -4,6 +4,9 @@
 //   std::list  | first | last |  ──►  node  ◄──►  node  ◄──►  node        own words, and links
 //                                                  ▲
 //                    std::unordered_map's node ────┘                      beside the container
+//
+// Nothing tells a list that begins a block from a node of it whose element is as many as the others
+// are. One to which nothing else than nodes leads is none; what is one may be a node as well.
 #pragma once
 
 #include <cstdint>
@@ -41,10 +44,14 @@ class OwnedNodes {
   bool is_node(uint64_t block) const {
     return kind_of(block) != kOther && kind_of(block) != kBuckets;
   }
-  // Whether a node leads to the next one, or to the one before.
+  // Whether a node leads to the next one, or to the one before, or to its container.
+  bool is_nodes_own(const ReferenceBatch& batch, uint64_t source, size_t i) const;
+  // The same, not to its container.
   bool is_link(const ReferenceBatch& batch, uint64_t source, size_t i) const;
   // Of the containers from `begin` to `end`, the last one that is not behind `wanted`, or null.
   const ContainerWords* last_until(size_t begin, size_t end, const ContainerWords& wanted) const;
+  // The words of a container of which the one at `offset` is one; null if there are none.
+  const ContainerWords* container_of(uint64_t source, uint32_t offset) const;
   bool is_of_container(uint64_t source, uint32_t offset) const;
   bool is_of_container(const Root& root) const;
 
@@ -53,6 +60,8 @@ class OwnedNodes {
   LargeArray<Kind> kinds_;  // empty where there are no containers
   BlockSet with_containers_;
   std::vector<size_t> starts_;  // of each of these blocks' containers; and of those outside
+  BlockSet lists_;              // blocks that a list begins
+  BlockSet held_lists_;         // those to which something else than nodes leads
   BlockSet nodes_;              // of these containers
 };
 

@@ -230,7 +230,7 @@ class ContainerStorage {
   }
   // Whether a word of it leads to a block.
   bool has_addresses(const AddressRange& range);
-  bool is_text(Address begin, uint64_t size, uint32_t width);
+  bool is_text(Address begin, uint64_t size, uint64_t usable, uint32_t width);
   // Reading what is in swap would bring it back.
   bool may_read_again() const { return target_.process().swap == 0; }
   void forget_nodes();

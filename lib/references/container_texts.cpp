@@ -82,7 +82,7 @@ void ContainerStorage::check_texts() {
       for (unsigned i = kTextWidths; i-- > 0;) {
         if ((text.widths >> i & 1) == 0) continue;
         const uint32_t width = 1U << i;
-        if (!is_text(whole.block_begin, text.size - 1, width)) continue;
+        if (!is_text(whole.block_begin, text.size - 1, whole.bytes.size(), width)) continue;
         mark(whole.block, text_of(width));
         return;
       }
@@ -92,8 +92,9 @@ void ContainerStorage::check_texts() {
 
 // Ends with a 0. The first characters are looked at, too: numbers may be followed by a 0, and so
 // may objects in a buffer of which the program notes how much it uses, which lead to others. V8
-// notes of the memory of an ArrayBuffer what a std::string does, and fresh memory follows it.
-bool ContainerStorage::is_text(Address begin, uint64_t size, uint32_t width) {
+// notes of the memory of an ArrayBuffer what a std::string does, and fresh memory follows it. What
+// seems to have next to no text may be an object that begins with a 0, | object | flags | size |.
+bool ContainerStorage::is_text(Address begin, uint64_t size, uint64_t usable, uint32_t width) {
   constexpr uint64_t kMostLookedAt = 32;
   constexpr uint64_t kMostBytesLookedAt = 64;
   constexpr uint64_t kLastCharacter = 0x10ffff;
@@ -110,7 +111,9 @@ bool ContainerStorage::is_text(Address begin, uint64_t size, uint32_t width) {
       const auto value = character(i);
       if (!value || is_control(*value)) return false;
     }
-    return !has_addresses({begin, begin + looked_at});
+    const bool says_little = size < kWordBytes;
+    return !has_addresses(
+        {begin, begin + (says_little ? std::min(usable, kMostBytesLookedAt) : looked_at)});
   }
   for (uint64_t i = 0; i < std::min(kMostLookedAt, size); ++i) {
     const auto value = character(i);

@@ -92,6 +92,18 @@ TEST_CASE("what may be the list itself is no node, whatever its type says") {
   CHECK(largest(tree).retained.count >= 2 * kNodes);
 }
 
+TEST_CASE("a ring to which nothing leads as to a list belongs to whoever leads to a node of it") {
+  ListAndTable all;
+  // Of a ring of C, 1, 2, 3 ..., the node whose number is that of the others looks like the list.
+  all.heap.link(all.nodes.back(), 0, all.nodes.front());
+  all.heap.link(all.nodes.front(), 8, all.nodes.back());
+  all.heap.streams.containers.push_back({all.nodes.back(), 0, {}, 2});
+  all.heap.hold(all.heap.add_place(RootKind::kVariable, "g_ring"), all.nodes[7]);
+  const OwnerTree tree = all.owners();
+  CHECK(largest(tree).kind != OwnerNode::Kind::kPlace);  // with g_index, whose table leads there
+  CHECK(largest(tree).retained.count >= 2 * kNodes);
+}
+
 TEST_CASE("a function's container owns its nodes before what lasts longer") {
   ListAndTable all;
   all.hold(all.heap.add_place(RootKind::kStack, "main", 1));

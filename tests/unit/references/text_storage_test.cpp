@@ -43,6 +43,22 @@ TEST_CASE("the characters of a string end with a 0 and fit their capacity") {
   }
 }
 
+TEST_CASE("of a string with next to no text, nothing where its characters were leads to a block") {
+  ContainerHeap heap;
+  const uint64_t object = heap.block(104);
+  const uint64_t holder = heap.block(56);
+  for (const uint64_t size : {0, 4}) {
+    CAPTURE(size);
+    heap.put(object, {0x7878, 0x7878787878787878, 0, 0x7878787878787878});
+    heap.put(object + (size == 0 ? 0 : 2), {0});
+    heap.put(holder + 8, {object, size, 96});
+    CHECK(heap.kind(object) == "std::string characters");
+    heap.put(object + 48, {holder});
+    CHECK(heap.kind(object) == "");
+    heap.put(object + 48, {0});
+  }
+}
+
 namespace {
 
 // Lists whose nodes have a string at their third word. Of a long one the characters are in a block,
