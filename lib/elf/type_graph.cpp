@@ -19,11 +19,13 @@ Pointee DebugType::pointee_at(uint64_t offset) const {
 
 bool TypeGraph::begins_with(DebugTypeNumber whole, DebugTypeNumber part) const {
   constexpr int kDeepest = 32;
-  for (int depth = 0; depth < kDeepest && whole != 0 && whole < types.size(); ++depth) {
-    if (whole == part) return true;
-    whole = types[whole].first;
+  DebugTypeNumber first = whole;
+  for (int depth = 0; depth < kDeepest && first != 0 && first < types.size(); ++depth) {
+    if (first == part) return true;
+    first = types[first].first;
   }
-  return false;
+  return whole < types.size() && part < types.size() && types[part].is_one_pointer() &&
+         types[whole].pointee_at(0) == types[part].pointers[0].to;
 }
 
 }  // namespace heapsnap

@@ -56,12 +56,18 @@ struct DebugType {
   // What the pointer at that offset of an object leads to. None where there is no pointer, or where
   // a union has several that lead to different types.
   Pointee pointee_at(uint64_t offset) const;
+  // Whether an object is no more than a pointer that leads to what has a type.
+  bool is_one_pointer() const {
+    return pointers.size() == 1 && pointers[0].offset == 0 && pointers[0].count == 1 &&
+           pointers[0].to.type != 0 && size <= sizeof(uint64_t);
+  }
 };
 
 struct TypeGraph {
   std::vector<DebugType> types = {DebugType{}};
 
-  // Whether an object of type `whole` begins with one of type `part`, or is one.
+  // Whether an object of type `whole` begins with one of type `part`, or is one. | next | pprev |
+  // begins with a pointer: to one, `Node**`, leads the pprev of the next node.
   bool begins_with(DebugTypeNumber whole, DebugTypeNumber part) const;
 };
 

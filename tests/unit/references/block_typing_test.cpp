@@ -263,6 +263,24 @@ TEST_CASE("a word that is left over makes nodes of another type of none of a lis
   }
 }
 
+TEST_CASE("a pointer to a node's first pointer does not contradict those to the node") {
+  TypeGraph graph;
+  const auto add = [&graph](const char* name, uint64_t size, std::vector<PointerMember> pointers) {
+    DebugType type = type_named(name, size);
+    type.pointers = std::move(pointers);
+    graph.types.push_back(type);
+  };
+  constexpr DebugTypeNumber kNode = 1;  // | next: Node* | pprev: Node** | number |
+  constexpr DebugTypeNumber kPointer = 2;
+  add("Node", 24, {{0, 1, 0, {kNode}}, {8, 1, 0, {kPointer}}});
+  add("Node*", 8, {{0, 1, 0, {kNode}}});
+  const SmallHeap heap({24, 24, 24}, {{{0, 1}, {1, 2}}, {{0, 2}, {1, 0}}, {{0, 0}, {1, 1}}});
+  BlockTyping typing(graph, heap.edges, kMachine);
+  const BlockTyping::Claim claim{0, {kNode, PointerRole::kObject}};
+  typing.run(std::span(&claim, 1), {});
+  for (const BlockNumber node : {0U, 1U, 2U}) CHECK(typing.type_of(node).type == kNode);
+}
+
 TEST_CASE("what a decided block leads to is followed") {
   ShopTypes types;
   types.graph.types.push_back(type_named("Triple", 24));
