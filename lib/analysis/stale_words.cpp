@@ -19,6 +19,10 @@ constexpr uint64_t kFewBlocks = 16;
 // over.
 constexpr size_t kMostCountedWords = 1 << 20;
 
+// A rest that is too small for a chunk stays with the one before it (where words are of 8 bytes:
+// else malloc leaves none).
+constexpr size_t kRestWords = 2;
+
 constexpr StorageKind kTexts[] = {StorageKind::kText, StorageKind::kText16, StorageKind::kText32,
                                   StorageKind::kStreamBuffer};
 // As debug information names arrays whose elements are no addresses.
@@ -225,10 +229,8 @@ void StaleWords::count_slack_blocks() {
   }
 }
 
-// A rest that is too small for a chunk stays with the one before it (where words are of 8 bytes:
-// else malloc leaves none). An array of 16 bytes more has more elements.
+// An array of 16 bytes more has more elements.
 void StaleWords::find_smaller_kinds(const std::vector<BlockType>& types) {
-  constexpr size_t kRestWords = 2;
   if (word_ != 8) return;
   for (const auto& [key, number] : typed_kinds_) {
     const auto [type, words] = key;
@@ -293,6 +295,18 @@ bool StaleWords::is_rare(BlockNumber block, uint32_t offset) const {
   return is_rarely_held(holding_[kind.first + offset], kind.blocks);
 }
 
+bool StaleWords::may_be_link_of_larger(BlockNumber block, uint32_t offset,
+                                       BlockNumber target) const {
+  const size_t words = sizes_[block] / word_;
+  if (word_ != 8 || target >= sizes_.size() || words <= kRestWords || kind_of_[block] != words) {
+    return false;
+  }
+  if (kind_of_[target] != words && kind_of_[target] != words - kRestWords) return false;
+  const Kind& smaller = kinds_[words - kRestWords];
+  return offset < smaller.words && smaller.blocks >= kFewBlocks &&
+         !is_rarely_held(holding_[smaller.first + offset], smaller.blocks);
+}
+
 // Where one in four of them holds one, there may be more in such blocks than the type tells.
 bool StaleWords::is_behind_object(BlockNumber block, uint32_t offset) const {
   constexpr uint64_t kOneIn = 4;
@@ -328,7 +342,7 @@ bool StaleWords::contains(uint64_t source, uint32_t offset, BlockNumber target) 
   if ((is_array || !is_told) && is_unused(block, offset)) return true;
   const bool is_known = is_array || is_told;
   if (heads_.contains(block) && nodes_.has(target)) return false;
-  return !is_known && is_rare(block, offset);
+  return !is_known && is_rare(block, offset) && !may_be_link_of_larger(block, offset, target);
 }
 
 }  // namespace heapsnap

@@ -27,6 +27,9 @@
 //     (BlockType::is_exact);
 //   - where a node of a container leads to the next one (node_links.h): a container would change
 //     its shape as it grows to more than one in eight of the blocks of its nodes' size;
+//   - where a block of no known type leads to one of its size, or 16 bytes smaller, and blocks of
+//     that smaller size hold an address at that place: they may be nodes of a list of the program's
+//     own, of which malloc gave 16 bytes more;
 //   - the word by which the block that a container itself lies in leads to such a node, when
 //     another node leads back to the block:
 //
@@ -103,6 +106,8 @@ class StaleWords {
   // Whether debug information declares it to be a pointer.
   bool is_declared(BlockNumber block, uint32_t offset) const;
   bool is_rare(BlockNumber block, uint32_t offset) const;
+  // Whether a block of no known type, of which malloc gave 16 bytes more, may lead to one like it.
+  bool may_be_link_of_larger(BlockNumber block, uint32_t offset, BlockNumber target) const;
   bool is_behind_object(BlockNumber block, uint32_t offset) const;
   bool is_slack(BlockNumber block, uint32_t offset) const;
   bool is_unused(BlockNumber block, uint32_t offset) const;

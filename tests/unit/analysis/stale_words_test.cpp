@@ -235,64 +235,6 @@ TEST_CASE("what the nodes of a hash map belong to does not depend on what else i
   }
 }
 
-TEST_CASE("a node that got more of malloc than others owns nothing by what it does not know of") {
-  for (const uint32_t nodes : {20U, 10U}) {
-    CAPTURE(nodes);
-    HandmadeHeap heap;
-    const TypeNumber node =
-        heap.add_type(to_string(StorageKind::kTreeNode), TypeSource::kStructure);
-    const uint32_t cache = heap.add_place(RootKind::kVariable, "g_cache");
-    const uint32_t index = heap.add_place(RootKind::kVariable, "g_index");
-    const BlockNumber table = heap.add(1016);
-    heap.hold(cache, table);
-    const BlockNumber value = heap.add(56);
-    heap.link(table, 0, value);
-    BlockNumber parent = heap.add(72, node);
-    heap.hold(index, parent);
-    for (uint32_t i = 1; i < nodes; ++i) {
-      const BlockNumber next = heap.add(i == 5 ? 88 : 72, node);
-      heap.link(parent, 16, next);
-      heap.link(next, 8, parent);
-      if (i == 5) heap.link(next, 72, value);
-      parent = next;
-    }
-    const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
-    CHECK(tree.children[0].size() == (nodes == 20 ? 2 : 3));  // of few, nothing is known
-  }
-}
-
-TEST_CASE("what nodes hold is theirs, whatever smaller nodes other containers of the kind have") {
-  HandmadeHeap heap;
-  const TypeNumber node = heap.add_type(to_string(StorageKind::kTreeNode), TypeSource::kStructure);
-  const uint32_t tables = heap.add_place(RootKind::kVariable, "g_tables");
-  const uint32_t observers = heap.add_place(RootKind::kVariable, "g_observers");
-  const uint32_t counts = heap.add_place(RootKind::kVariable, "g_counts");
-  const auto add_nodes = [&](uint32_t place, uint32_t bytes, uint32_t nodes) {
-    BlockNumber parent = heap.add(bytes, node);
-    heap.hold(place, parent);
-    std::vector<BlockNumber> added{parent};
-    for (uint32_t i = 1; i < nodes; ++i) {
-      const BlockNumber next = heap.add(bytes, node);
-      heap.link(parent, 16, next);
-      heap.link(next, 8, parent);
-      added.push_back(parent = next);
-    }
-    return added;
-  };
-  add_nodes(counts, 72, 2000);
-  const BlockNumber observer = heap.add(520);
-  heap.hold(observers, observer);
-  const std::vector<BlockNumber> rows = add_nodes(tables, 88, 10);
-  for (uint32_t i = 0; i < rows.size(); ++i) {
-    const BlockNumber table = heap.add(4104);
-    heap.link(rows[i], 64, table);
-    heap.link(observer, 8 * i, table);
-  }
-  const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
-  const OwnerNode& together = tree.nodes[tree.children[0][1]];
-  CHECK(together.retained == Tally{10, 10 * 4104});
-}
-
 TEST_CASE(
     "what malloc gave beyond what a container asked for owns nothing that something else owns") {
   for (const bool is_slack : {false, true}) {
