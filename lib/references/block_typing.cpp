@@ -309,6 +309,16 @@ void BlockTyping::follow(BlockNumber block, const TypedBlock& typed, Level level
   if (has_others && !is_for_spare) with_spare_words_.push_back(block);
 }
 
+bool BlockTyping::has_addresses(BlockNumber block) const {
+  BlockEdges::Hint hint;
+  bool has_any = false;
+  edges_.each(block, hint, [&has_any](uint32_t /*word*/, BlockNumber /*target*/) {
+    has_any = true;
+    return false;
+  });
+  return has_any;
+}
+
 void BlockTyping::set_claim(BlockNumber block, const TypedBlock& typed, Level level) {
   claims_[block] = packed(typed, level);
   const unsigned steps = typed.shape == BlockShape::kText ? 0 : steps_of_[typed.type];
@@ -326,6 +336,8 @@ void BlockTyping::claim(BlockNumber block, const Pointee& pointee, DebugTypeNumb
   const TypedBlock wanted = fitted_type(graph_, pointee, edges_.usable(block), machine_, holder,
                                         beginning == beginnings_.end() ? 0 : beginning->second);
   if (wanted.type == 0) return;
+  // What has addresses in it is no text, as far as that is left over itself.
+  if (wanted.shape == BlockShape::kText && vote.has_sure_one == 0 && has_addresses(block)) return;
   if (graph_.types[wanted.type].is_scalar && pointee.role == PointerRole::kObject) {
     if (weak_claims_[block] == 0) weak_claims_[block] = packed(wanted, level);
     has_weak_claims_ = true;

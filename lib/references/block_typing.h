@@ -142,6 +142,7 @@ class BlockTyping {
   // `holder`: the type that the pointer is a member of; 0: none.
   void claim(BlockNumber block, const Pointee& pointee, DebugTypeNumber holder, Level level,
              const Votes& vote);
+  bool has_addresses(BlockNumber block) const;
   void set_claim(BlockNumber block, const TypedBlock& typed, Level level);
   News compare(const TypedBlock& before, const TypedBlock& wanted) const;
   // `news`: of `known` and `wanted`, and no contradiction.

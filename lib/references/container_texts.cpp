@@ -93,7 +93,9 @@ void ContainerStorage::check_texts() {
 // Ends with a 0. The first characters are looked at, too: numbers may be followed by a 0, and so
 // may objects in a buffer of which the program notes how much it uses, which lead to others. V8
 // notes of the memory of an ArrayBuffer what a std::string does, and fresh memory follows it. What
-// seems to have next to no text may be an object that begins with a 0, | object | flags | size |.
+// seems to have next to no text, or one of zeros, may be an object that begins with a 0:
+//
+//   | object | flags | size |
 bool ContainerStorage::is_text(Address begin, uint64_t size, uint64_t usable, uint32_t width) {
   constexpr uint64_t kMostLookedAt = 32;
   constexpr uint64_t kMostBytesLookedAt = 64;
@@ -107,10 +109,13 @@ bool ContainerStorage::is_text(Address begin, uint64_t size, uint64_t usable, ui
   if (character(size) != uint64_t{0}) return false;
   if (width == 1) {
     const uint64_t looked_at = std::min(size, kMostBytesLookedAt);
-    for (uint64_t i = 0; size >= kLargeText && i < looked_at; ++i) {
+    bool is_zero = size != 0;
+    for (uint64_t i = 0; i < looked_at; ++i) {
       const auto value = character(i);
-      if (!value || is_control(*value)) return false;
+      if (!value || (size >= kLargeText && is_control(*value))) return false;
+      is_zero &= *value == 0;
     }
+    if (is_zero) return false;
     const bool says_little = size < kWordBytes;
     return !has_addresses(
         {begin, begin + (says_little ? std::min(usable, kMostBytesLookedAt) : looked_at)});

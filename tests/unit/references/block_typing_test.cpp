@@ -440,6 +440,27 @@ TEST_CASE("the last word of a string is no address, whatever is in it") {
   CHECK(unused_words(false, PointerRole::kArray) == std::vector<UnusedWord>{{0, 4}, {2, 4}});
 }
 
+TEST_CASE("what has addresses in it is no text for a string that a union may have") {
+  for (const bool in_union : {false, true}) {
+    for (const bool has_address : {false, true}) {
+      TypeGraph graph;
+      DebugType variant = type_named("Variant", 40);
+      variant.pointers = {{0, 1, 0, {2, PointerRole::kText, in_union}}};
+      DebugType letter = type_named("char", 1);
+      letter.is_scalar = true;
+      graph.types.insert(graph.types.end(), {variant, letter});
+      std::vector<SmallHeap::Word> words;
+      if (has_address) words.push_back({3, 0});
+      const SmallHeap heap({40, 56}, {{{0, 1}}, words});
+      BlockTyping typing(graph, heap.edges, kMachine);
+      const BlockTyping::Claim claim{0, {1, PointerRole::kObject}};
+      typing.run(std::span(&claim, 1), {});
+      const bool is_text = typing.type_of(1).shape == BlockShape::kText;
+      CHECK(is_text == !(in_union && has_address));
+    }
+  }
+}
+
 TEST_CASE("a pointer of a union says less than a member") {
   ShopTypes types;
   types.graph.types[ShopTypes::kNode].pointers[1].to.in_union = true;

@@ -36,6 +36,12 @@ TEST_CASE("the characters of a string end with a 0 and fit their capacity") {
     heap.put(text + 8, {holder});
     CHECK(heap.kind(text) == "");
   }
+  SUBCASE("and not all of them are zeros") {
+    heap.put(text, {0, 0, 0x78});
+    CHECK(heap.kind(text) == "std::string characters");
+    heap.put(text, {0, 0, 0});
+    CHECK(heap.kind(text) == "");
+  }
   SUBCASE("and more than what a std::string has room for itself") {
     heap.put(holder + 8, {text, 8, 15});
     heap.put(text + 8, {0});
