@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "base/file_name.h"
@@ -35,12 +37,30 @@ ContainerStorage::ContainerStorage(Target& target, const BlockMap& map)
   for (const AddressRange& range : map.memory()) most_pages_ += range.size() / kPageBytes + 2;
 }
 
-bool ContainerStorage::is_wanted(const LoadedModules& modules, Machine machine) {
-  if (word_size(machine) != kWordBytes) return false;
-  const auto& all = modules.all();
-  return std::any_of(all.begin(), all.end(), [](const LoadedModule& module) {
+namespace {
+
+// Whether a program was linked with -static-libstdc++ or -static: by what std::terminate() says.
+bool has_libstdcxx(const ElfImage& image) {
+  constexpr std::string_view kLastWords = "terminate called after throwing an instance of";
+  const ElfSection* const constants = image.section(".rodata");
+  if (constants == nullptr) return false;
+  const std::span<const std::byte> bytes = image.bytes_at(constants->address, constants->size);
+  return ::memmem(bytes.data(), bytes.size(), kLastWords.data(), kLastWords.size()) != nullptr;
+}
+
+}  // namespace
+
+bool ContainerStorage::is_wanted(const LoadedModules& modules, const Process& process) {
+  if (word_size(process.machine) != kWordBytes) return false;
+  const auto is_library = [](const LoadedModule& module) {
     return file_name_of(module.path()).starts_with("libstdc++.so");
-  });
+  };
+  const auto is_linked_in = [&process](const LoadedModule& module) {
+    const bool is_program = module.path() == process.exe || module.image().has_interpreter();
+    return is_program && has_libstdcxx(module.image());
+  };
+  return std::ranges::any_of(modules.all(), is_library) ||
+         std::ranges::any_of(modules.all(), is_linked_in);
 }
 
 bool ContainerStorage::keep_cut_word(const WordInMemory& word, BlockNumber block) {

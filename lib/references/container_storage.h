@@ -73,8 +73,8 @@ class ContainerStorage {
   // Both outlive this.
   ContainerStorage(Target& target, const BlockMap& map);
 
-  // Whether programs with these modules may have such containers.
-  static bool is_wanted(const LoadedModules& modules, Machine machine);
+  // Whether a process with these modules may have such containers.
+  static bool is_wanted(const LoadedModules& modules, const Process& process);
 
   // Whether the words that come now are of a stack. What a function has left there is still there
   // when the block that it led to is somebody else's: only what nodes confirm counts.

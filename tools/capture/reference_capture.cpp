@@ -192,7 +192,7 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
   FileMemory files = find_file_memory(*target_, file_lists(modules_), types_.types());
   types_.begin_reading(*target_, *map_, modules_, heap, files);
 
-  if (ContainerStorage::is_wanted(modules_, target_->process().machine)) {
+  if (ContainerStorage::is_wanted(modules_, target_->process())) {
     storage_ = std::make_unique<ContainerStorage>(*target_, *map_);
   }
   entry_of_block_ = LargeArray<TypeNumber>(map_->blocks());
