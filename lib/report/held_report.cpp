@@ -224,7 +224,9 @@ void print_held_block(Writer& out, const ReferenceReportInput& input, const Held
   const bool some_may_be_stale = first_stale != held.paths.end();
   const char* stale_ones = "";
   if (some_may_be_stale) stale_ones = ", those that may be stale last";
-  if (std::ranges::all_of(held.paths, may_be_stale)) stale_ones = "; all of them may be stale";
+  if (std::ranges::all_of(held.paths, may_be_stale)) {
+    stale_ones = "; all of them may be stale: if the block is in use, one of them holds it";
+  }
   print_lines(
       out, "  ",
       fmt::format("The shortest way from each root, the nearest roots first{}.", stale_ones),

@@ -318,7 +318,7 @@ TEST_CASE("why shows the first and the last of many steps that are alike") {
     print_held_block(out, {heap.snapshot.metadata, heap.streams, recorded, "a.hsnap"}, *held,
                      {.color = false, .width = 100});
   });
-  CHECK(says(text, "the nearest roots first; all of them may be stale.\n"));
+  CHECK(says(text, "the nearest roots first; all of them may be stale: if the "));
   CHECK(says(text, "  g_list: its owner\n    +0x0 → "));
   CHECK(says(text,
              " Node of 40 bytes\n    … 998 more like it, each at +0x0 of the one before\n"
