@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
 #include <set>
 
 #include "analysis/block_facts.h"
@@ -74,47 +73,92 @@ class DoubtfulWords {
   BlockSet contexts_;
 };
 
+void sort_and_unify(auto& values) {
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+}
+
 // Where the first of two blocks points to the second.
 class WhereHeld final : public ReferenceSink {
  public:
   struct Word {
-    uint64_t offset = 0;
+    uint32_t offset = 0;
+    bool is_known = false;
     bool interior = false;
     bool may_be_stale = false;
   };
-  WhereHeld(const std::set<PairOfBlocks>& wanted, const DoubtfulWords& doubtful)
-      : wanted_(wanted), doubtful_(doubtful) {}
+  // `wanted`: ascending, each once.
+  WhereHeld(const std::vector<PairOfBlocks>& wanted, const DoubtfulWords& doubtful)
+      : wanted_(wanted), doubtful_(doubtful), words_(wanted.size()) {}
 
   void on_references(const ReferenceBatch& batch) override {
     size_t begin = 0;
     for (size_t i = 0; i < batch.counts.size(); ++i) {
       const auto source = static_cast<BlockNumber>(batch.first + i);
       const size_t end = begin + batch.counts[i];
-      auto pair = wanted_.lower_bound({source, 0});
-      if (pair != wanted_.end() && pair->first == source) {
+      const size_t pair = index_of({source, 0});
+      if (pair < wanted_.size() && wanted_[pair].first == source) {
         for (size_t word = begin; word < end; ++word) look_at(batch, source, word);
       }
       begin = end;
     }
   }
   Word at(BlockNumber source, BlockNumber target) const {
-    const auto found = words_.find({source, target});
-    return found == words_.end() ? Word{} : found->second;
+    const PairOfBlocks pair{source, target};
+    const size_t index = index_of(pair);
+    return index < wanted_.size() && wanted_[index] == pair ? words_[index] : Word{};
   }
 
  private:
+  size_t index_of(const PairOfBlocks& pair) const {
+    return static_cast<size_t>(std::ranges::lower_bound(wanted_, pair) - wanted_.begin());
+  }
   void look_at(const ReferenceBatch& batch, BlockNumber source, size_t word) {
     const PairOfBlocks pair{source, batch.targets[word]};
-    if (!wanted_.contains(pair)) return;
-    const Word found{batch.offsets[word], batch.interior[word] != 0,
+    const size_t index = index_of(pair);
+    if (index == wanted_.size() || wanted_[index] != pair) return;
+    Word& known = words_[index];
+    if (known.is_known && !known.may_be_stale) return;
+    const Word found{batch.offsets[word], true, batch.interior[word] != 0,
                      doubtful_.contains(batch, source, word)};
-    Word& known = words_.try_emplace(pair, found).first->second;
-    if (known.may_be_stale && !found.may_be_stale) known = found;
+    if (!known.is_known || !found.may_be_stale) known = found;
   }
 
-  const std::set<PairOfBlocks>& wanted_;
+  const std::vector<PairOfBlocks>& wanted_;
   const DoubtfulWords& doubtful_;
-  std::map<PairOfBlocks, Word> words_;
+  std::vector<Word> words_;  // of each pair
+};
+
+// What is known of some blocks.
+class SomeBlocks {
+ public:
+  // `numbers`: ascending, each once.
+  SomeBlocks(std::vector<BlockNumber> numbers, const SnapshotStreams& streams,
+             const ReferenceStreams& references)
+      : numbers_(std::move(numbers)), facts_(numbers_.size()) {
+    each_snapshot_block(streams, [&](const SnapshotBlock& block) {
+      const size_t index = index_of(block.number);
+      if (index < numbers_.size() && numbers_[index] == block.number) {
+        facts_[index] = facts_of(block);
+      }
+    });
+    each_types(references, [&](BlockNumber first, std::span<const TypeNumber> types) {
+      for (size_t i = index_of(first); i < numbers_.size() && numbers_[i] - first < types.size();
+           ++i) {
+        facts_[i].type = types[numbers_[i] - first];
+      }
+    });
+  }
+  // One of them.
+  const BlockFacts& operator[](BlockNumber number) const { return facts_[index_of(number)]; }
+
+ private:
+  size_t index_of(BlockNumber number) const {
+    return static_cast<size_t>(std::ranges::lower_bound(numbers_, number) - numbers_.begin());
+  }
+
+  std::vector<BlockNumber> numbers_;
+  std::vector<BlockFacts> facts_;
 };
 
 // From block to what leads to it by words that hold it.
@@ -249,35 +293,27 @@ void add_steps(const SnapshotStreams& streams, const ReferenceStreams& reference
                HeldBlock& result) {
   const BlockNumber number = result.block.number;
   const unsigned word = word_size(streams.metadata->process.machine);
-  std::set<PairOfBlocks> pairs;
-  for (const BlockNumber source : sources) pairs.emplace(source, number);
+  std::vector<PairOfBlocks> pairs;
+  std::vector<BlockNumber> numbers = {number};
+  for (const BlockNumber source : sources) pairs.emplace_back(source, number);
   for (const HoldingPath& path : paths) {
     for (size_t i = 1; i < path.blocks.size(); ++i) {
-      pairs.emplace(path.blocks[i - 1], path.blocks[i]);
+      pairs.emplace_back(path.blocks[i - 1], path.blocks[i]);
     }
+    numbers.insert(numbers.end(), path.blocks.begin(), path.blocks.end());
   }
+  numbers.insert(numbers.end(), sources.begin(), sources.end());
+  sort_and_unify(pairs);
+  sort_and_unify(numbers);
   WhereHeld words(pairs, doubtful);
   references.read_references(words);
-
-  std::map<BlockNumber, BlockFacts> facts;
-  for (const auto& [source, target] : pairs) facts[source], facts[target];
-  for (const HoldingPath& path : paths) facts[path.blocks.front()];
-  facts[number];
-  each_snapshot_block(streams, [&](const SnapshotBlock& block) {
-    const auto wanted = facts.find(block.number);
-    if (wanted != facts.end()) wanted->second = facts_of(block);
-  });
-  each_types(references, [&](BlockNumber first, std::span<const TypeNumber> types) {
-    for (auto one = facts.lower_bound(first);
-         one != facts.end() && one->first - first < types.size(); ++one) {
-      one->second.type = types[one->first - first];
-    }
-  });
+  const SomeBlocks facts(std::move(numbers), streams, references);
 
   result.block.type = facts[number].type;
   const auto step_between = [&](BlockNumber source, BlockNumber target, BlockNumber shown) {
     const WhereHeld::Word where = words.at(source, target);
-    return HeldStep{facts[shown], where.offset * word, where.interior, where.may_be_stale};
+    return HeldStep{facts[shown], uint64_t{where.offset} * word, where.interior,
+                    where.may_be_stale};
   };
   for (const BlockNumber source : sources) {
     result.sources.push_back(step_between(source, number, source));
@@ -335,8 +371,7 @@ std::optional<HeldBlock> explain_block(const SnapshotStreams& streams,
       result.retained = retained_by(streams, graph, targets_of(known.roots), number, true);
     }
   }
-  std::sort(sources.begin(), sources.end());
-  sources.erase(std::unique(sources.begin(), sources.end()), sources.end());
+  sort_and_unify(sources);
   std::erase(sources, number);
   result.source_count = sources.size();
   sources.resize(std::min(sources.size(), limit));
