@@ -109,12 +109,15 @@ class LackPage {
       return ". It is tracked by now: to compare call stacks, take another snapshot later, and "
              "compare with that:";
     }
-    if (last_live(diff_) != nullptr) {
+    if (input_.may_run && last_live(diff_) != nullptr) {
       return ". To compare call stacks, load the tracker before the process grows, and take both "
              "snapshots after that:";
     }
     const DiffSnapshot& last = diff_.snapshots[lacking(stacks, DiffLack::kStacks).back()];
-    return ". To compare call stacks, " + tracked_start_reason(last.process) + ":";
+    const DiffSnapshot* const live = last_live(diff_);
+    const bool has_ended = live != nullptr && !input_.may_run;
+    const std::string ended = has_ended ? ". " + not_running_text(live->process) : "";
+    return ended + ". To compare call stacks, " + tracked_start_reason(last.process) + ":";
   }
 
   std::vector<std::string> commands_to_stacks(const DiffSection& stacks) const {
@@ -127,8 +130,9 @@ class LackPage {
     }
     const DiffSnapshot& last = diff_.snapshots[lacking(stacks, DiffLack::kStacks).back()];
     const DiffSnapshot* const live = last.method == FreezeMethod::kCore ? last_live(diff_) : &last;
-    return {live == nullptr ? tracked_start_command(last.process)
-                            : fmt::format("heapsnap inject {}", pid_word(live->process))};
+    return {live == nullptr || !input_.may_run
+                ? tracked_start_command(last.process)
+                : fmt::format("heapsnap inject {}", pid_word(live->process))};
   }
 
   std::vector<std::string> lack_commands(const DiffSection& section, DiffLack lack) const {

@@ -8,11 +8,13 @@
 #include "analysis/snapshot_diff.h"
 #include "base/byte_size.h"
 #include "base/error.h"
+#include "report/diff_lacks.h"
 #include "report/diff_report.h"
 #include "report/terminal_text.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/option_parser.h"
 #include "tools/heapsnap/pass_over_options.h"
+#include "tools/heapsnap/report_facts.h"
 #include "tools/heapsnap/report_output.h"
 #include "tools/heapsnap/snapshot_argument.h"
 #include "tools/heapsnap/snapshot_series.h"
@@ -149,7 +151,9 @@ int run_diff(const std::vector<std::string>& words) {
   StepLine working("comparing the snapshots");
   const SnapshotDiff diff = read_diff(paths, by ? std::vector<DiffBy>{*by} : all_sums(),
                                       passed_frames(arguments.pass_over), arguments.sysroot);
-  const DiffReportInput input{diff, std::move(paths), by, std::move(bound)};
+  const DiffSnapshot* const live = last_live(diff);
+  const bool may_run = live == nullptr || may_still_run(live->process);
+  const DiffReportInput input{diff, std::move(paths), by, std::move(bound), may_run};
   require_measured(input);
   working.end();
   Writer out(STDOUT_FILENO, "standard output");

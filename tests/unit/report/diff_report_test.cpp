@@ -45,10 +45,10 @@ SnapshotDiff diff_of_entries(uint64_t old_entries_left) {
 
 std::string text_of(const SnapshotDiff& diff,
                     const std::vector<std::string>& paths = {"a.hsnap", "b.hsnap"},
-                    size_t limit = 10) {
+                    size_t limit = 10, bool may_run = true) {
   std::string text;
   Writer out(text);
-  print_diff(out, {diff, paths, {}, {}}, limit, TextStyle{.width = 80});
+  print_diff(out, {diff, paths, {}, {}, may_run}, limit, TextStyle{.width = 80});
   out.flush();
   return text;
 }
@@ -191,6 +191,10 @@ TEST_CASE(
              "  compare call stacks, load the tracker before the process grows, and take both\n"
              "  snapshots after that:\n"
              "    heapsnap inject 42\n"));
+  CHECK(says(text_of(diff, {"a.hsnap", "b.hsnap"}, 10, false),
+             "  call stacks: a.hsnap and b.hsnap are of a process that was not tracked.\n"
+             "  Process 42 does not run here. To compare call stacks, start it under heapsnap:\n"
+             "    heapsnap run -- COMMAND\n"));
   // Two that are tracked have been compared.
   SnapshotDiff longer = diff;
   longer.snapshots.push_back(longer.snapshots.back());
