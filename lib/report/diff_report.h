@@ -18,7 +18,8 @@ struct DiffReportInput {
   std::vector<std::string> paths;  // of the snapshots
   std::optional<DiffBy> by;        // the only sums that were asked for
   std::optional<GrowthBound> bound;
-  bool may_run = true;  // the last live snapshot's process, here; else commands for its PID are of no use
+  // The last live snapshot's process, here; else commands for its PID are of no use.
+  bool may_run = true;
 
   // Of what `bound` is for. Whether it is known in two snapshots.
   const DiffRow& measured() const { return diff.measured(by); }
